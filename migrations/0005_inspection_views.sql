@@ -1,0 +1,37 @@
+-- Views for people: what the head holds, readable with the plain sqlite3 shell.
+
+-- The accepted generation; lexical_table is the table to MATCH against.
+CREATE VIEW v_head AS
+SELECT h.generation, g.published_at, g.documents, g.chunks, s.identity AS embedder, s.dimensions,
+  'chunk_fts_' || h.lexical AS lexical_table
+FROM head h JOIN generation g USING(generation) LEFT JOIN vector_space s USING(space_id);
+
+-- Every generation and what its refresh did.
+CREATE VIEW v_generation AS
+SELECT g.generation, g.published_at, g.cause, g.documents, g.chunks, g.added, g.changed, g.removed, g.renamed, g.embedded,
+  s.identity AS embedder, g.is_kept, g.generation = (SELECT generation FROM head) AS is_head
+FROM generation g LEFT JOIN vector_space s USING(space_id);
+
+-- The documents of the head.
+CREATE VIEW v_document AS
+SELECT s.name AS source, d.document_id, d.path, d.title, d.type_name AS type, p.language, d.encoding, d.byte_size AS bytes,
+  c.chars, d.chunks, d.date, strftime('%Y-%m-%dT%H:%M:%SZ', d.modified_ns / 1000000000, 'unixepoch') AS modified, d.tags, d.metadata, d.born AS since_generation, d.uri
+FROM document_version d JOIN source s USING(source_id) JOIN parse p USING(parse_id) JOIN content c USING(content_id)
+WHERE d.born IS NOT NULL AND d.died IS NULL;
+
+-- The chunks of the head with their lines and text; slot is the rowid in the lexical table.
+CREATE VIEW v_chunk AS
+SELECT d.first_slot + c.ord AS slot, s.name AS source, d.document_id, d.path, c.ord, c.start_line, c.end_line, c.start_char, c.end_char,
+  (SELECT group_concat(value, ' › ') FROM json_each(x.heading_path)) AS heading, p.language,
+  (SELECT substr(group_concat(body, ''), c.start_char % 16384 + 1, c.end_char - c.start_char)
+   FROM (SELECT body FROM content_piece
+         WHERE piece_id BETWEEN t.first_piece + c.start_char / 16384 AND t.first_piece + (c.end_char - 1) / 16384
+         ORDER BY piece_id)) AS text
+FROM document_version d JOIN source s USING(source_id) JOIN parse p USING(parse_id) JOIN content t USING(content_id)
+  JOIN chunk c ON c.parse_id = d.parse_id JOIN section x ON x.parse_id = d.parse_id AND x.ord = c.section_ord
+WHERE d.born IS NOT NULL AND d.died IS NULL;
+
+-- What the last refresh saw and did not index, and why; is_kept: an earlier version is still served.
+CREATE VIEW v_refused AS
+SELECT s.name AS source, r.document_id, r.reason, r.detail, r.hint, r.is_kept
+FROM refused_document r JOIN source s USING(source_id);

@@ -1,0 +1,71 @@
+"""sqlindex: an embedded search index for documents in one SQLite file."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sqlindex.cancellation import CancelToken as CancelToken
+    from sqlindex.config import ChunkConfig as ChunkConfig
+    from sqlindex.config import IndexConfig as IndexConfig
+    from sqlindex.config import SearchConfig as SearchConfig
+    from sqlindex.errors import SqlindexError as SqlindexError
+    from sqlindex.index import Index as Index
+    from sqlindex.indexing.report import Changes as Changes
+    from sqlindex.indexing.report import RefreshReport as RefreshReport
+    from sqlindex.model.requests import Filters as Filters
+    from sqlindex.model.results import Hit as Hit
+    from sqlindex.model.results import SearchResult as SearchResult
+    from sqlindex.ports import Embedder as Embedder
+    from sqlindex.ports import Source as Source
+    from sqlindex.sources.memory import Document as Document
+    from sqlindex.sources.memory import MemorySource as MemorySource
+
+__version__ = "0.1.0"
+
+# Loaded on first use: importing the package, or searching lexically, must not pay for the rest.
+_MODULE_BY_NAME = {
+    "Index": "sqlindex.index",
+    "CancelToken": "sqlindex.cancellation",
+    "ChunkConfig": "sqlindex.config",
+    "IndexConfig": "sqlindex.config",
+    "SearchConfig": "sqlindex.config",
+    "SqlindexError": "sqlindex.errors",
+    "Changes": "sqlindex.indexing.report",
+    "RefreshReport": "sqlindex.indexing.report",
+    "Filters": "sqlindex.model.requests",
+    "Hit": "sqlindex.model.results",
+    "SearchResult": "sqlindex.model.results",
+    "Embedder": "sqlindex.ports",
+    "Source": "sqlindex.ports",
+    "Document": "sqlindex.sources.memory",
+    "MemorySource": "sqlindex.sources.memory",
+}
+
+__all__ = [
+    "Index",
+    "Document",
+    "MemorySource",
+    "Filters",
+    "SearchResult",
+    "Hit",
+    "RefreshReport",
+    "Changes",
+    "Source",
+    "Embedder",
+    "CancelToken",
+    "IndexConfig",
+    "ChunkConfig",
+    "SearchConfig",
+    "SqlindexError",
+]
+
+
+def __getattr__(name: str) -> object:
+    module = _MODULE_BY_NAME.get(name)
+    if module is None:
+        raise AttributeError(f"module 'sqlindex' has no attribute {name!r}")
+    value = getattr(import_module(module), name)
+    globals()[name] = value
+    return value

@@ -1,0 +1,1 @@
+"""Analysis: text and queries become the terms that the lexical tables hold."""

@@ -1,0 +1,70 @@
+"""Settings as frozen values; what shapes stored data has a fingerprint."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkConfig:
+    """How a section is cut into chunks; part of the parse recipe (see `chunking.chunker`).
+
+    Attributes:
+        target_chars: soft size of a chunk; a single longer line stays whole.
+        min_chars: a last piece shorter than this joins the piece before it.
+        overlap_lines: lines repeated at the start of a continuation chunk.
+    """
+
+    target_chars: int = 1_200
+    min_chars: int = 300
+    overlap_lines: int = 1
+
+    def __post_init__(self) -> None:
+        if self.target_chars < 40:
+            raise ValueError(f"target_chars must be at least 40, not {self.target_chars}")
+        if not 0 <= self.min_chars <= self.target_chars:
+            raise ValueError(f"min_chars must be within 0..target_chars, not {self.min_chars}")
+        if self.overlap_lines < 0:
+            raise ValueError(f"overlap_lines must not be negative, not {self.overlap_lines}")
+
+    @property
+    def fingerprint(self) -> str:
+        """Short text that changes with every field."""
+        return f"{self.target_chars}/{self.min_chars}/{self.overlap_lines}"
+
+
+@dataclass(frozen=True, slots=True)
+class IndexConfig:
+    """Settings of the write side.
+
+    Attributes:
+        chunks: how documents are cut (shapes stored data).
+        documents_per_batch: documents parsed and staged in one transaction.
+        embedding_batch: texts embedded between two durable steps.
+        staged_fts_chunks: from this many changed chunks on, the spare lexical table is filled
+            in small transactions and swapped, instead of being changed inside the publish.
+    """
+
+    chunks: ChunkConfig = ChunkConfig()
+    documents_per_batch: int = 64
+    embedding_batch: int = 32
+    staged_fts_chunks: int = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class SearchConfig:
+    """Settings of the read side.
+
+    Attributes:
+        rank_constant: of reciprocal rank fusion.
+        title_weight, headings_weight, body_weight, tags_weight, path_weight: BM25 field weights.
+        busy_timeout_ms: how long a reader waits for a lock of SQLite.
+    """
+
+    rank_constant: int = 60
+    title_weight: float = 2.0
+    headings_weight: float = 2.0
+    body_weight: float = 1.0
+    tags_weight: float = 1.0
+    path_weight: float = 0.5
+    busy_timeout_ms: int = 5_000

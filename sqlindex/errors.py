@@ -1,0 +1,207 @@
+"""The error tree: what went wrong, whether a retry can help, and what to do next.
+
+SqlindexError
+├── UsageError                 a request that cannot be carried out as asked
+│   ├── UnknownSourceError     no source of that name
+│   ├── UnknownDocumentError   no such document or chunk in the generation
+│   ├── UnknownModelError      no model of that name
+│   ├── DuplicateError         a name, extension or id is taken already
+│   └── FilterError            a filter with an unknown or malformed value
+├── LockedError                another writer holds the index
+├── HeadMovedError             the head is not the one this build was made on
+├── CancelledError             cancelled by the caller
+├── SourceError                a source cannot be listed
+├── DocumentRefusedError       strict refresh met a document that cannot be indexed
+├── EmbedderError              the embedder failed
+│   ├── EmbedderRequiredError  the request needs an embedder and none is given
+│   ├── EmbedderMismatchError  the embedder is not the one that made the stored vectors
+│   ├── ModelNotInstalledError the model's files are not staged
+│   ├── ModelFilesError        model files are missing, damaged or not the pinned ones
+│   ├── InputTooLongError      a text is over the embedder's limit and its policy is to fail
+│   └── BadVectorError         a vector is zero, not finite, or of the wrong width
+├── CorruptIndexError          the file contradicts itself
+├── NotAnIndexError            the file is not an index of this program
+│   └── NewerSchemaError       the index was made by a newer version
+├── RebuildRequiredError       a stored layer was made by another version; a refresh rebuilds it
+├── StorageError               the disk is full, read-only or failing
+└── OptionalDependencyError    a package of an extra is missing
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class SqlindexError(Exception):
+    """Base of all errors that this package raises on purpose.
+
+    Attributes:
+        code: stable name for programs.
+        retryable: whether the same call can succeed later without a change.
+        exit_code: what the command line exits with.
+        hint: what to do next, or an empty string.
+    """
+
+    code: ClassVar[str] = "error"
+    retryable: ClassVar[bool] = False
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class UsageError(SqlindexError):
+    """A request that cannot be carried out as asked."""
+
+    code = "usage"
+    exit_code = 2
+
+
+class UnknownSourceError(UsageError):
+    """No source of that name is registered."""
+
+    code = "unknown_source"
+
+
+class UnknownDocumentError(UsageError):
+    """The generation holds no such document or chunk."""
+
+    code = "unknown_document"
+    exit_code = 3
+
+
+class UnknownModelError(UsageError):
+    """No model of that name is known."""
+
+    code = "unknown_model"
+
+
+class DuplicateError(UsageError):
+    """A name, an extension or an id is taken already."""
+
+    code = "duplicate"
+
+
+class FilterError(UsageError):
+    """A filter has an unknown or malformed value."""
+
+    code = "filter"
+
+
+class LockedError(SqlindexError):
+    """Another writer holds the index; searches go on."""
+
+    code = "locked"
+    retryable = True
+    exit_code = 4
+
+
+class HeadMovedError(SqlindexError):
+    """The head is not the one this build was made on; nothing was published."""
+
+    code = "head_moved"
+    retryable = True
+
+
+class CancelledError(SqlindexError):
+    """The caller cancelled; the last published generation is unchanged."""
+
+    code = "cancelled"
+    retryable = True
+    exit_code = 130
+
+
+class SourceError(SqlindexError):
+    """A source cannot be listed; the last published generation is unchanged."""
+
+    code = "source"
+    retryable = True
+
+
+class DocumentRefusedError(SqlindexError):
+    """A strict refresh met a document that cannot be indexed; nothing was published."""
+
+    code = "document_refused"
+
+
+class EmbedderError(SqlindexError):
+    """The embedder failed; the last published generation is unchanged."""
+
+    code = "embedder"
+
+
+class EmbedderRequiredError(EmbedderError):
+    """The request needs an embedder and none is given."""
+
+    code = "embedder_required"
+    exit_code = 2
+
+
+class EmbedderMismatchError(EmbedderError):
+    """The embedder is not the one that made the stored vectors."""
+
+    code = "embedder_mismatch"
+
+
+class ModelNotInstalledError(EmbedderError):
+    """The model's files are not staged on this machine."""
+
+    code = "model_not_installed"
+
+
+class ModelFilesError(EmbedderError):
+    """Model files are missing, damaged or not the pinned ones."""
+
+    code = "model_files"
+
+
+class InputTooLongError(EmbedderError):
+    """A text is over the embedder's limit and the embedder's policy is to fail."""
+
+    code = "input_too_long"
+
+
+class BadVectorError(EmbedderError):
+    """A vector is zero, not finite, or of the wrong width."""
+
+    code = "bad_vector"
+
+
+class CorruptIndexError(SqlindexError):
+    """The file contradicts itself; the message names the row."""
+
+    code = "corrupt"
+    exit_code = 6
+
+
+class NotAnIndexError(SqlindexError):
+    """The file is not an index of this program; it is left as it is."""
+
+    code = "not_an_index"
+    exit_code = 8
+
+
+class NewerSchemaError(NotAnIndexError):
+    """The index was made by a newer version; it is left as it is."""
+
+    code = "newer_schema"
+
+
+class RebuildRequiredError(SqlindexError):
+    """A stored layer was made by another version of what makes it; a refresh rebuilds it."""
+
+    code = "rebuild_required"
+
+
+class StorageError(SqlindexError):
+    """The disk is full, read-only or failing; the last published generation is unchanged."""
+
+    code = "storage"
+    retryable = True
+
+
+class OptionalDependencyError(SqlindexError):
+    """A package of an optional extra is missing."""
+
+    code = "optional_dependency"

@@ -1,0 +1,1 @@
+"""File types: the only authority on which extensions are indexed, and how."""

@@ -1,0 +1,644 @@
+"""The index: opens the file and wires sources, parsers and embedders to the pipelines."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from sqlindex.cancellation import CancelToken
+from sqlindex.config import IndexConfig, SearchConfig
+from sqlindex.errors import (
+    DuplicateError,
+    EmbedderRequiredError,
+    UnknownDocumentError,
+    UsageError,
+)
+from sqlindex.model.requests import DEFAULT_LIMIT, Filters, Mode, SearchRequest
+from sqlindex.ports import Embedder, Parser, Source
+from sqlindex.search.searcher import Searcher
+from sqlindex.store.connection import IndexFile
+from sqlindex.store.settings import get_setting, put_setting
+
+if TYPE_CHECKING:
+    from sqlindex.filetypes.registry import FileType, FileTypeRegistry
+    from sqlindex.indexing.diff import Listing
+    from sqlindex.indexing.refresh import RefreshJob
+    from sqlindex.indexing.report import Changes, ProgressSink, RefreshReport
+    from sqlindex.model.results import Chunk, Document, SearchResult
+    from sqlindex.model.status import IndexStatus, RefusedDocument
+    from sqlindex.parsing.registry import ParserRegistry
+    from sqlindex.sources.memory import Document as HostDocument
+    from sqlindex.store.check import Finding
+    from sqlindex.store.driver import Connection
+    from sqlindex.store.snapshot import ChunkRow, DocumentRow
+    from sqlindex.store.sources import SourceRow
+
+_EMBEDDER = "embedder"
+
+
+class Index:
+    """A search index in one SQLite file.
+
+    Use it as a context manager. One object serves all threads of a process; searches go on while a
+    refresh runs, in this process or another. A forked child opens connections of its own.
+    """
+
+    def __init__(
+        self,
+        file: IndexFile,
+        *,
+        embedder: Embedder | None,
+        config: IndexConfig,
+        search_config: SearchConfig,
+        file_types: FileTypeRegistry | None,
+        parsers: ParserRegistry | None,
+    ) -> None:
+        self._file = file
+        self._given_embedder = embedder
+        self._own_embedder: Embedder | None = None
+        self._config = config
+        self._file_types = file_types
+        self._parsers = parsers
+        self._host_sources: dict[str, Source] = {}
+        self._guard = threading.Lock()
+        self._searcher = Searcher(file, search_config, _uri_of)
+
+    @classmethod
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        create: bool = False,
+        embedder: Embedder | None = None,
+        config: IndexConfig | None = None,
+        search_config: SearchConfig | None = None,
+        file_types: FileTypeRegistry | None = None,
+        parsers: ParserRegistry | None = None,
+    ) -> Index:
+        """Open the index at `path`.
+
+        Args:
+            path: the SQLite file; its sidecars `-wal`, `-shm` and `-lock` lie beside it.
+            create: make a new index (mode 0600) if nothing is there.
+            embedder: makes vectors; it stays the caller's and is never closed here. Without one
+                the model that the index was set up with is used (`set_embedder`), if any.
+            config: how documents are cut and staged.
+            search_config: how channels are weighted and fused.
+            file_types: which extensions are indexed; the built-in ones if None.
+            parsers: the built-in ones if None.
+
+        Raises:
+            StorageError: there is no such file, or it is not accessible.
+            NotAnIndexError: the file is not an index; `NewerSchemaError` if a newer version made it.
+        """
+        search_config = search_config or SearchConfig()
+        file = IndexFile.open(Path(path), make=create, busy_timeout_ms=search_config.busy_timeout_ms)
+        return cls(
+            file,
+            embedder=embedder,
+            config=config or IndexConfig(),
+            search_config=search_config,
+            file_types=file_types,
+            parsers=parsers,
+        )
+
+    def __enter__(self) -> Index:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @property
+    def path(self) -> Path:
+        """The index file."""
+        return self._file.path
+
+    def close(self) -> None:
+        """Close the file, and the model if the index loaded it itself."""
+        self._file.close()
+        with self._guard:
+            own, self._own_embedder = self._own_embedder, None
+        close = getattr(own, "close", None)
+        if close is not None:
+            close()
+
+    # Sources
+
+    def add_source(
+        self,
+        source: str | os.PathLike[str] | Source,
+        *,
+        name: str | None = None,
+        include: Sequence[str] = (),
+        exclude: Sequence[str] = (),
+        hidden: bool = False,
+    ) -> str:
+        """Register a folder, or a source of the host; nothing is indexed before `refresh`.
+
+        Args:
+            source: a folder, or an object with `name`, `list` and `read`. A host's source lives in
+                this process: register it again after opening the index, then refresh.
+            name: of a folder's source; its last path component if None.
+            include: patterns in the syntax of `.gitignore`; only matching files are listed.
+            exclude: patterns of files and folders to leave out.
+            hidden: list hidden files and folders too.
+
+        Returns:
+            The source's name.
+
+        Raises:
+            DuplicateError: the name or the folder is registered already.
+            SourceError: no such folder, or it cannot be listed.
+        """
+        from sqlindex.store.sources import add_source, list_sources
+
+        if isinstance(source, (str, os.PathLike)):
+            from sqlindex.sources.containment import canonical_root
+            from sqlindex.sources.paths import document_id_of
+
+            root = document_id_of(os.fsencode(canonical_root(source)))
+            name = name or root.rsplit("/", 1)[-1] or "root"
+            options = {"include": list(include), "exclude": list(exclude), "hidden": hidden}
+            with self._file.writing("source add") as writer, writer.transaction() as connection:
+                return add_source(connection, name, "folder", root, options).name
+        with self._file.reading() as connection:
+            known = {row.name: row for row in list_sources(connection)}
+        row = known.get(source.name)
+        if row is not None and row.kind != "host":
+            raise DuplicateError(f"source {source.name!r} is a folder", hint="choose another name")
+        if row is None:
+            with self._file.writing("source add") as writer, writer.transaction() as connection:
+                add_source(connection, source.name, "host", None, {})
+        self._host_sources[source.name] = source
+        return source.name
+
+    def remove_source(self, name: str, *, wait_s: float = 0.0) -> RefreshReport:
+        """Remove a source and its documents: one published generation."""
+        from sqlindex.indexing.refresh import refresh
+        from sqlindex.indexing.report import ChangeLog, DocumentChange
+        from sqlindex.store.documents import live_versions
+        from sqlindex.store.sources import find_source, remove_source
+
+        with self._file.writing("source remove", wait_s=wait_s) as writer:
+            row = find_source(writer.connection, name)
+            live = live_versions(writer.connection, row.source_id)
+            log = ChangeLog([DocumentChange("removed", name, document_id) for document_id in live])
+            job = self._job(
+                writer.connection,
+                (),
+                cause="source removed",
+                removed_version_ids=[version.version_id for version in live.values()],
+                removed_changes=log,
+            )
+            report = refresh(writer, job)
+            with writer.transaction() as connection:
+                remove_source(connection, row.source_id)
+        self._host_sources.pop(name, None)
+        return report
+
+    def set_embedder(self, name: str | None) -> None:
+        """Choose the model that this index is refreshed and searched with; None for none.
+
+        Nothing is loaded or downloaded here; the next refresh makes the vectors.
+
+        Raises:
+            UnknownModelError: no model of that name.
+        """
+        if name is not None:
+            from sqlindex.embedding.models import known_model
+
+            known_model(name)
+        with self._file.writing("set embedder") as writer, writer.transaction() as connection:
+            put_setting(connection, _EMBEDDER, name or "")
+
+    # The write side
+
+    def refresh(
+        self,
+        sources: Iterable[str] | None = None,
+        *,
+        strict: bool = False,
+        verify: bool = False,
+        allow_bad_vectors: bool = False,
+        drop_vectors: bool = False,
+        cancel: CancelToken | None = None,
+        progress: ProgressSink | None = None,
+        wait_s: float = 0.0,
+    ) -> RefreshReport:
+        """Make the index equal to its sources and publish that as one new generation.
+
+        A failure or a cancel before the publish leaves the last generation as it was.
+
+        Args:
+            sources: names; None for all that can be listed in this process.
+            strict: a refused document fails the refresh (formats that are not indexed excepted).
+            verify: read and hash every file, not only those whose size, times or inode changed.
+            allow_bad_vectors: publish a chunk lexical-only when its vector is refused.
+            drop_vectors: without an embedder, publish an index that had vectors as lexical only.
+            cancel: checked between documents and batches.
+            progress: called with `Progress`.
+            wait_s: how long to wait for another writer.
+
+        Raises:
+            LockedError: another writer holds the index.
+            SourceError: a source cannot be listed.
+            EmbedderRequiredError: the index has vectors and no embedder is given.
+            EmbedderError: the embedder failed or gave a bad vector.
+            CancelledError: cancelled before the publish.
+            StorageError: the disk is full or failing.
+        """
+        from sqlindex.indexing.refresh import refresh
+
+        with self._file.writing("refresh", wait_s=wait_s) as writer:
+            listings = self._listings(writer.connection, sources)
+            job = self._job(
+                writer.connection,
+                listings,
+                strict=strict,
+                verify=verify,
+                allow_bad_vectors=allow_bad_vectors,
+                drop_vectors=drop_vectors,
+                cancel=cancel,
+                progress=progress,
+            )
+            return refresh(writer, job)
+
+    def plan(
+        self,
+        sources: Iterable[str] | None = None,
+        *,
+        strict: bool = False,
+        verify: bool = False,
+        allow_bad_vectors: bool = False,
+        drop_vectors: bool = False,
+        cancel: CancelToken | None = None,
+        progress: ProgressSink | None = None,
+    ) -> Changes:
+        """What `refresh` would do now, in documents and embedding inputs; writes nothing."""
+        from sqlindex.indexing.refresh import plan
+
+        with self._file.reading() as connection:
+            job = self._job(
+                connection,
+                self._listings(connection, sources),
+                strict=strict,
+                verify=verify,
+                allow_bad_vectors=allow_bad_vectors,
+                drop_vectors=drop_vectors,
+                cancel=cancel,
+                progress=progress,
+            )
+            return plan(connection, job)
+
+    def upsert(
+        self,
+        source: str,
+        documents: Iterable[HostDocument],
+        *,
+        cancel: CancelToken | None = None,
+        progress: ProgressSink | None = None,
+        wait_s: float = 0.0,
+    ) -> RefreshReport:
+        """Add or replace documents of a host and publish them as one generation.
+
+        Documents that are not named stay. The cost follows the change, not the index. The source is
+        registered if it is new.
+        """
+        from sqlindex.indexing.diff import Listing
+        from sqlindex.indexing.refresh import refresh
+        from sqlindex.sources.memory import MemorySource
+        from sqlindex.store.sources import add_source, list_sources
+
+        with self._file.writing("upsert", wait_s=wait_s) as writer:
+            known = {row.name: row for row in list_sources(writer.connection)}
+            row = known.get(source)
+            if row is None:
+                with writer.transaction() as connection:
+                    row = add_source(connection, source, "host", None, {})
+            _require_host(row)
+            listing = Listing(row, MemorySource(source, documents), is_complete=False)
+            job = self._job(
+                writer.connection, (listing,), cause="upsert", cancel=cancel, progress=progress
+            )
+            return refresh(writer, job)
+
+    def remove(
+        self, source: str, document_ids: Iterable[str], *, wait_s: float = 0.0
+    ) -> RefreshReport:
+        """Remove documents of a host and publish that as one generation; unknown ids are ignored."""
+        from sqlindex.indexing.refresh import refresh
+        from sqlindex.indexing.report import ChangeLog, DocumentChange
+        from sqlindex.store.documents import live_version
+        from sqlindex.store.sources import find_source
+
+        with self._file.writing("remove", wait_s=wait_s) as writer:
+            row = find_source(writer.connection, source)
+            _require_host(row)
+            gone = [
+                version
+                for document_id in dict.fromkeys(document_ids)
+                if (version := live_version(writer.connection, row.source_id, document_id))
+            ]
+            job = self._job(
+                writer.connection,
+                (),
+                cause="remove",
+                removed_version_ids=[version.version_id for version in gone],
+                removed_changes=ChangeLog(
+                    [DocumentChange("removed", source, version.document_id) for version in gone]
+                ),
+            )
+            return refresh(writer, job)
+
+    # The read side
+
+    def search(
+        self,
+        query: str,
+        *,
+        mode: Mode | None = None,
+        limit: int = DEFAULT_LIMIT,
+        offset: int = 0,
+        filters: Filters | None = None,
+        cancel: CancelToken | None = None,
+    ) -> SearchResult:
+        """Search the head.
+
+        Args:
+            query: as typed; any characters, never search syntax.
+            mode: `lexical`, `semantic` or `hybrid`; None for hybrid with an embedder, else lexical.
+            limit: 1 to 100.
+            offset: hits to leave out, for paging.
+            filters: which documents may be found, in every channel.
+            cancel: checked before and inside every step.
+
+        Returns:
+            Hits of exactly one generation, best first, ties by (source, document id, start).
+
+        Raises:
+            ValueError: limit, offset or mode out of range.
+            EmbedderRequiredError: semantic or hybrid without an embedder.
+            EmbedderMismatchError: the embedder is not the one that made the vectors.
+            FilterError: a filter is malformed.
+            CorruptIndexError: a stored row is damaged.
+        """
+        request = SearchRequest(query, mode, limit, offset, filters or Filters())
+        embedder = None if mode == "lexical" else self._embedder()
+        return self._searcher.search(request, embedder, cancel or CancelToken())
+
+    def get(self, path_or_id: str, *, source: str | None = None) -> Document:
+        """A document of the head by its id or path.
+
+        Raises:
+            UnknownDocumentError: there is none, or several sources have one.
+        """
+        from sqlindex.search.lookup import get_document
+
+        with self._file.reading() as connection:
+            return get_document(connection, path_or_id, source, _uri_of)
+
+    def get_chunk(self, chunk_id: str) -> Chunk:
+        """A chunk of the head by the id that a hit carries: O(chunks).
+
+        Raises:
+            UnknownDocumentError: the head has no such chunk.
+        """
+        from sqlindex.search.lookup import get_chunk
+
+        with self._file.reading() as connection:
+            return get_chunk(connection, chunk_id, _uri_of)
+
+    def status(self) -> IndexStatus:
+        """What the index holds: generation, sources, counts, embedder, sizes."""
+        from sqlindex.model.status import IndexStatus, SourceStatus
+        from sqlindex.sources.paths import path_of
+        from sqlindex.store.documents import count_live
+        from sqlindex.store.driver import driver_name, sqlite_version
+        from sqlindex.store.generations import read_head
+        from sqlindex.store.migrate import SCHEMA_VERSION
+        from sqlindex.store.sources import list_sources, refusals
+        from sqlindex.store.vectors import space_of
+
+        with self._file.reading() as connection:
+            head = read_head(connection)
+            space = None if head.space_id is None else space_of(connection, head.space_id)[0]
+            name = get_setting(connection, _EMBEDDER) or None
+            sources = []
+            for row in list_sources(connection):
+                refused = refusals(connection, row.source_id)
+                sources.append(
+                    SourceStatus(
+                        name=row.name,
+                        kind=row.kind,
+                        root=None if row.root is None else os.fsdecode(path_of(row.root)),
+                        documents=count_live(connection, row.source_id),
+                        refused=dict(Counter(refusal.reason.value for refusal in refused)),
+                        kept=sum(refused.values()),
+                    )
+                )
+        has_embedder = self._given_embedder is not None or name is not None
+        return IndexStatus(
+            path=str(self.path),
+            schema_version=SCHEMA_VERSION,
+            sqlite_version=sqlite_version,
+            driver=driver_name,
+            generation=head.generation,
+            published_at=head.published_at,
+            documents=head.documents,
+            chunks=head.chunks,
+            embedder=name,
+            space=space,
+            default_mode="hybrid" if has_embedder else "lexical",
+            sources=tuple(sources),
+            file_bytes=_size(self.path),
+            log_bytes=_size(Path(f"{self.path}-wal")),
+        )
+
+    def refused(self) -> list[RefusedDocument]:
+        """Documents that the last refresh saw and did not index, with reason and hint."""
+        from sqlindex.model.status import RefusedDocument
+        from sqlindex.store.sources import list_sources, refusals
+
+        with self._file.reading() as connection:
+            return [
+                RefusedDocument(row.name, refusal, is_kept)
+                for row in list_sources(connection)
+                for refusal, is_kept in refusals(connection, row.source_id).items()
+            ]
+
+    def check(
+        self,
+        *,
+        quick: bool = False,
+        cancel: CancelToken | None = None,
+        step: Callable[[str], None] | None = None,
+    ) -> list[Finding]:
+        """Every broken invariant of the file; an empty list means none was found.
+
+        Args:
+            quick: leave out what reads texts, vectors and postings.
+            cancel: checked between the parts.
+            step: called with the name of each part before it runs.
+        """
+        from sqlindex.analysis.analyser import analyse, analyzer_fingerprint
+        from sqlindex.chunking.identity import content_fingerprint
+        from sqlindex.store.check import find_faults
+
+        token = cancel or CancelToken()
+
+        def next_step(name: str) -> None:
+            token.check()
+            if step is not None:
+                step(name)
+
+        with self._file.reading() as connection:
+            return list(
+                find_faults(
+                    connection,
+                    quick=quick,
+                    analyse=analyse,
+                    analyzer=analyzer_fingerprint(),
+                    fingerprint=content_fingerprint,
+                    step=next_step,
+                )
+            )
+
+    # Wiring
+
+    def _embedder(self) -> Embedder | None:
+        """The host's embedder, else the model the index was set up with, loaded on first use."""
+        if self._given_embedder is not None:
+            return self._given_embedder
+        with self._guard:
+            if self._own_embedder is None:
+                with self._file.reading() as connection:
+                    name = get_setting(connection, _EMBEDDER)
+                if name:
+                    from sqlindex.embedding.minilm import MiniLMEmbedder
+                    from sqlindex.embedding.staged import require_staged
+
+                    self._own_embedder = MiniLMEmbedder(require_staged(name))
+            return self._own_embedder
+
+    def _job(
+        self,
+        connection: Connection,
+        listings: Sequence[Listing],
+        *,
+        cause: str = "refresh",
+        strict: bool = False,
+        verify: bool = False,
+        allow_bad_vectors: bool = False,
+        drop_vectors: bool = False,
+        removed_version_ids: Sequence[int] = (),
+        removed_changes: object = None,
+        cancel: CancelToken | None = None,
+        progress: ProgressSink | None = None,
+    ) -> RefreshJob:
+        from sqlindex.filetypes.builtin import BUILTIN_REGISTRY
+        from sqlindex.indexing.diff import Rules
+        from sqlindex.indexing.prepare import Workshop
+        from sqlindex.indexing.refresh import RefreshJob
+        from sqlindex.indexing.report import ChangeLog, no_progress
+        from sqlindex.parsing.registry import builtin_parsers
+        from sqlindex.store.generations import read_head
+
+        embedder = self._embedder()
+        if embedder is None and read_head(connection).space_id is not None and not drop_vectors:
+            raise EmbedderRequiredError(
+                f"index {self.path} has vectors, and no embedder is given to keep them up",
+                hint="open it with its embedder, or drop the vectors (drop_vectors=True, --drop-vectors)",
+            )
+        registry = self._file_types or BUILTIN_REGISTRY
+        parsers = self._parsers or builtin_parsers()
+
+        def parser_of(file_type: FileType) -> Parser:
+            is_missing = file_type.parser not in parsers
+            return parsers.parser("text" if is_missing and file_type.text_fallback else file_type.parser)
+
+        return RefreshJob(
+            listings=listings,
+            workshop=Workshop(registry, parser_of, self._config),
+            embedder=embedder,
+            cause=cause,
+            rules=Rules(strict=strict, verify=verify),
+            removed_version_ids=removed_version_ids,
+            removed_changes=removed_changes if isinstance(removed_changes, ChangeLog) else ChangeLog(),
+            allow_bad_vectors=allow_bad_vectors,
+            cancel=cancel or CancelToken(),
+            progress=progress or no_progress,
+        )
+
+    def _listings(self, connection: Connection, names: Iterable[str] | None) -> list[Listing]:
+        from sqlindex.indexing.diff import Listing
+        from sqlindex.store.sources import find_source, list_sources
+
+        if names is None:
+            rows = [
+                row
+                for row in list_sources(connection)
+                if row.kind == "folder" or row.name in self._host_sources
+            ]
+        else:
+            rows = [find_source(connection, name) for name in dict.fromkeys(names)]
+        return [Listing(row, self._adapter(row)) for row in rows]
+
+    def _adapter(self, row: SourceRow) -> Source:
+        if row.kind == "host":
+            if row.name not in self._host_sources:
+                raise UsageError(
+                    f"source {row.name!r} belongs to a host program and cannot be listed here",
+                    hint="the host registers it with add_source after opening the index",
+                )
+            return self._host_sources[row.name]
+        from sqlindex.filetypes.builtin import BUILTIN_REGISTRY
+        from sqlindex.sources.filesystem import FolderSource
+        from sqlindex.sources.paths import path_of
+
+        assert row.root is not None
+        return FolderSource(
+            row.name,
+            os.fsdecode(path_of(row.root)),
+            registry=self._file_types or BUILTIN_REGISTRY,
+            include=_patterns(row.options, "include"),
+            exclude=_patterns(row.options, "exclude"),
+            hidden=bool(row.options.get("hidden", False)),
+        )
+
+
+def _patterns(options: Mapping[str, object], name: str) -> tuple[str, ...]:
+    value = options.get(name, ())
+    return tuple(str(pattern) for pattern in value) if isinstance(value, list) else ()
+
+
+def _require_host(row: SourceRow) -> None:
+    if row.kind != "host":
+        raise UsageError(
+            f"source {row.name!r} is a folder; its documents come from its files",
+            hint="use another source name for pushed documents",
+        )
+
+
+def _uri_of(row: ChunkRow | DocumentRow) -> str | None:
+    if row.source_kind != "folder" or row.root is None:
+        return row.uri
+    from sqlindex.sources.paths import file_uri, path_of
+
+    return file_uri(os.fsdecode(path_of(row.root)), row.document_id)
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0

@@ -1,0 +1,1 @@
+"""The write side: list, diff, build, publish."""

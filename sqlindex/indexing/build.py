@@ -1,0 +1,204 @@
+"""Stage a build: documents in small transactions, then a vector for each text that lacks one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from sqlindex.cancellation import CancelToken
+from sqlindex.chunking.embedding_text import embedding_text
+from sqlindex.errors import (
+    BadVectorError,
+    EmbedderError,
+    EmbedderMismatchError,
+    InputTooLongError,
+    SqlindexError,
+)
+from sqlindex.indexing.prepare import PreparedDocument
+from sqlindex.indexing.report import Progress, ProgressSink
+from sqlindex.ports import Embedder, TokenLimited
+from sqlindex.store.connection import Writer
+from sqlindex.store.contents import put_content, read_content
+from sqlindex.store.documents import VersionRow, stage_versions
+from sqlindex.store.driver import Connection
+from sqlindex.store.parses import find_parse, put_parse
+from sqlindex.store.sources import SourceRow
+from sqlindex.store.vectors import missing_texts, put_vector_refusals, put_vectors
+
+_PLACE = """
+    SELECT p.content_id, c.start_char, c.end_char, c.start_line, c.end_line, c.is_continuation, x.heading_path
+    FROM chunk c JOIN parse p USING(parse_id) JOIN section x ON x.parse_id = c.parse_id AND x.ord = c.section_ord
+    WHERE c.parse_id = :parse_id AND c.ord = :ord
+"""
+_PATH_OF_PARSE = """
+    SELECT s.name, d.document_id FROM document_version d JOIN source s USING(source_id)
+    WHERE d.parse_id = :parse_id ORDER BY d.version_id DESC LIMIT 1
+"""
+
+
+@dataclass(slots=True)
+class Embedded:
+    """What the embedding step did."""
+
+    texts: int = 0
+    truncated: int = 0
+    without_vector: dict[int, str] = field(default_factory=dict)
+
+
+def stage_documents(
+    writer: Writer, build_id: int, source: SourceRow, documents: Sequence[PreparedDocument]
+) -> None:
+    """Store texts and parses of a batch and stage its versions, in one transaction."""
+    with writer.transaction() as connection:
+        versions: list[VersionRow] = []
+        for document in documents:
+            version = document.version
+            if document.parse is not None:
+                content_id = put_content(connection, document.text)
+                known = find_parse(connection, content_id, document.recipe)
+                if known is None:
+                    parse_id = put_parse(
+                        connection, content_id, document.recipe, document.parse, document.chunks
+                    )
+                    known = (parse_id, len(document.chunks))
+                version = replace(version, parse_id=known[0], chunks=known[1])
+            versions.append(version)
+        stage_versions(connection, build_id, source.source_id, versions)
+    writer.bound_log()
+
+
+def embed_missing(
+    writer: Writer,
+    build_id: int,
+    space_id: int,
+    embedder: Embedder,
+    *,
+    is_new_space: bool,
+    allow_bad_vectors: bool,
+    batch_size: int,
+    cancel: CancelToken,
+    progress: ProgressSink,
+) -> Embedded:
+    """Embed every text of the build that the space has no vector for; each batch is durable.
+
+    Raises:
+        BadVectorError: a vector is zero, not finite or of the wrong width and `allow_bad_vectors`
+            is False; the message names the document and its lines.
+        InputTooLongError: a text is over the limit of an embedder whose policy is to fail.
+        EmbedderMismatchError: the embedder's identity or width changed on the way.
+        EmbedderError: the embedder raised.
+    """
+    done = Embedded()
+    places = missing_texts(
+        writer.connection, build_id, space_id, is_new_space=is_new_space, skips_refused=allow_bad_vectors
+    )
+    identity, dimensions = embedder.identity, embedder.dimensions
+    reader = _TextReader(writer.connection)
+    for at in range(0, len(places), batch_size):
+        cancel.check()
+        progress(Progress("embed", at, len(places)))
+        batch = places[at : at + batch_size]
+        texts = [reader.text(parse_id, ord_) for _, parse_id, ord_ in batch]
+        done.truncated += _check_lengths(writer.connection, embedder, batch, texts)
+        try:
+            vectors = embedder.embed_documents(texts)
+        except SqlindexError:
+            raise
+        except Exception as exc:
+            raise EmbedderError(f"the embedder failed: {type(exc).__name__}: {exc}") from exc
+        if (embedder.identity, embedder.dimensions) != (identity, dimensions):
+            raise EmbedderMismatchError(
+                f"the embedder changed from {identity} to {embedder.identity} during the refresh",
+                hint="run the refresh again",
+            )
+        cancel.check()
+        faults = vector_faults(vectors, len(texts), dimensions)
+        if faults and not allow_bad_vectors:
+            row, detail = min(faults.items())
+            where = _where(writer.connection, *batch[row][1:])
+            raise BadVectorError(
+                f"the embedder gave a bad vector for {where}: {detail}",
+                hint="fix the embedder, or use --lexical-only-on-bad-vector",
+            )
+        good = [row for row in range(len(batch)) if row not in faults]
+        with writer.transaction() as connection:
+            if good:
+                put_vectors(connection, space_id, [batch[row][0] for row in good], vectors[good])
+            refused = {batch[row][0]: detail for row, detail in faults.items()}
+            put_vector_refusals(connection, space_id, refused)
+        done.texts += len(batch)
+        done.without_vector.update(refused)
+        writer.bound_log()
+    progress(Progress("embed", len(places), len(places)))
+    return done
+
+
+def vector_faults(vectors: object, count: int, dimensions: int) -> dict[int, str]:
+    """What is wrong with an embedder's reply, by row.
+
+    Raises:
+        BadVectorError: the reply is not one row for each text.
+    """
+    import numpy as np
+
+    array = vectors if isinstance(vectors, np.ndarray) else np.empty(0)
+    if array.ndim != 2 or array.shape[0] != count:
+        raise BadVectorError(
+            f"the embedder gave an array of shape {array.shape} for {count} texts of width {dimensions}",
+            hint="fix the embedder",
+        )
+    if array.shape[1] != dimensions:
+        return dict.fromkeys(range(count), f"width {array.shape[1]} instead of {dimensions}")
+    faults: dict[int, str] = {}
+    finite = np.isfinite(array).all(axis=1)
+    nonzero = array.any(axis=1)
+    for row in np.flatnonzero(~(finite & nonzero)).tolist():
+        faults[row] = "not finite" if not finite[row] else "all zeros"
+    return faults
+
+
+class _TextReader:
+    """Rebuilds embedding texts from the store; keeps the last content, as places come in order."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._content_id = 0
+        self._content = ""
+
+    def text(self, parse_id: int, ord_: int) -> str:
+        row = self._connection.execute(_PLACE, {"parse_id": parse_id, "ord": ord_}).fetchone()
+        content_id, start_char, end_char, _, _, is_continuation, heading_path = row
+        if content_id != self._content_id:
+            self._content, self._content_id = read_content(self._connection, content_id), content_id
+        headings = json.loads(heading_path)
+        body = self._content[start_char:end_char]
+        return embedding_text(body, headings[-1] if headings else "", bool(is_continuation))
+
+
+def _check_lengths(
+    connection: Connection,
+    embedder: Embedder,
+    batch: Sequence[tuple[int, int, int]],
+    texts: Sequence[str],
+) -> int:
+    """How many texts the embedder will cut."""
+    if not isinstance(embedder, TokenLimited):
+        return 0
+    limit = embedder.token_limit
+    over = [row for row, tokens in enumerate(embedder.count_tokens(texts)) if tokens > limit]
+    if over and embedder.over_long_policy == "fail":
+        where = _where(connection, *batch[over[0]][1:])
+        raise InputTooLongError(
+            f"{where} is over the embedder's limit of {limit} tokens", hint="choose smaller chunks"
+        )
+    return len(over)
+
+
+def _where(connection: Connection, parse_id: int, ord_: int) -> str:
+    """The document and lines of a chunk, for messages."""
+    _, _, _, start_line, end_line, _, _ = connection.execute(
+        _PLACE, {"parse_id": parse_id, "ord": ord_}
+    ).fetchone()
+    source, document_id = connection.execute(_PATH_OF_PARSE, {"parse_id": parse_id}).fetchone()
+    return f"{source}: {document_id}, lines {start_line}-{end_line}"

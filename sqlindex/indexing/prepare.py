@@ -1,0 +1,168 @@
+"""From a document's bytes to chunks ready to store: decode, parse, chunk. Pure but for look-ups."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from sqlindex.chunking.chunker import CHUNKER_VERSION, chunk_document
+from sqlindex.chunking.embedding_text import EMBEDDING_INPUT_VERSION, embedding_key, embedding_text
+from sqlindex.chunking.identity import content_fingerprint, occurrences
+from sqlindex.config import IndexConfig
+from sqlindex.errors import SqlindexError
+from sqlindex.filetypes.decoding import Decoded, decode
+from sqlindex.filetypes.registry import FileType, FileTypeRegistry
+from sqlindex.model.documents import (
+    DocumentRef,
+    ParsedDocument,
+    RawDocument,
+    Refusal,
+    RefusalReason,
+)
+from sqlindex.ports import Parser
+from sqlindex.store.contents import find_content
+from sqlindex.store.documents import VersionRow
+from sqlindex.store.driver import Connection
+from sqlindex.store.parses import PreparedChunk, find_parse
+
+_CATALOG = "SELECT title, date, tags FROM parse WHERE parse_id = ?"
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedDocument:
+    """A document ready to stage.
+
+    Attributes:
+        version: what its version will say; `parse_id` is 0 until the parse is stored.
+        recipe: what made the chunks.
+        text: decoded.
+        parse: None when the store holds this text under this recipe already.
+        chunks: in order; empty when `parse` is None.
+    """
+
+    version: VersionRow
+    recipe: str
+    text: str
+    parse: ParsedDocument | None
+    chunks: tuple[PreparedChunk, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Workshop:
+    """The tools that turn bytes into chunks."""
+
+    registry: FileTypeRegistry
+    parser_of: Callable[[FileType], Parser]
+    config: IndexConfig
+    token: str = field(default_factory=lambda: secrets.token_hex(8))
+
+    def recipe(self, type_name: str) -> str | None:
+        """What makes the chunks of that type now: parser, chunker, options and their versions.
+
+        None for an unknown type. A parser without a version gets a recipe of its own in each
+        run, so its output is never reused.
+        """
+        file_type = self.registry.for_extension(type_name)
+        if file_type is None:
+            return None
+        parser = self.parser_of(file_type)
+        version = f"unversioned-{self.token}" if parser.version is None else str(parser.version)
+        return (
+            f"{parser.id}-{version};chunk-{CHUNKER_VERSION}:{self.config.chunks.fingerprint};"
+            f"input-{EMBEDDING_INPUT_VERSION};{file_type.language}"
+        )
+
+    def prepare(
+        self, connection: Connection, ref: DocumentRef, raw: RawDocument, raw_digest: bytes
+    ) -> PreparedDocument | Refusal:
+        """Decode, parse and chunk one document, unless the store holds the result already."""
+        file_type = self.registry.for_extension(ref.type_name)
+        if file_type is None:
+            return unsupported(ref.document_id, ref.type_name)
+        decoded = decode(raw.data)
+        if not isinstance(decoded, Decoded):
+            return Refusal(ref.document_id, decoded.reason, decoded.detail, decoded.hint)
+        recipe = self.recipe(ref.type_name)
+        assert recipe is not None
+        content_id = find_content(connection, decoded.text)
+        known = None if content_id is None else find_parse(connection, content_id, recipe)
+        if known is not None:
+            title, date, tags = connection.execute(_CATALOG, (known[0],)).fetchone()
+            version = _version(ref, raw, raw_digest, decoded, title, date, tuple(json.loads(tags)))
+            return PreparedDocument(_with_parse(version, *known), recipe, decoded.text, None)
+        try:
+            parsed = self.parser_of(file_type).parse(decoded.text, file_type.language)
+            chunks = self._chunks(decoded.text, parsed)
+        except SqlindexError:
+            raise
+        except Exception as exc:
+            # A parser is total by contract; one that is not must not stop the other documents.
+            detail = f"parser {file_type.parser!r} failed: {type(exc).__name__}: {exc}"
+            return Refusal(ref.document_id, RefusalReason.PARSER, detail, "report it with the file")
+        version = _version(ref, raw, raw_digest, decoded, parsed.title, parsed.date, parsed.tags)
+        return PreparedDocument(
+            _with_parse(version, 0, len(chunks)), recipe, decoded.text, parsed, chunks
+        )
+
+    def _chunks(self, text: str, parsed: ParsedDocument) -> tuple[PreparedChunk, ...]:
+        spans = chunk_document(text, parsed, self.config.chunks)
+        bodies = [text[span.start_char : span.end_char] for span in spans]
+        fingerprints = [content_fingerprint(body) for body in bodies]
+        chunks = []
+        for span, body, mark, occurrence in zip(
+            spans, bodies, fingerprints, occurrences(fingerprints), strict=True
+        ):
+            key = None
+            if span.is_embedded:
+                heading_path = parsed.sections[span.section].heading_path
+                heading = heading_path[-1] if heading_path else ""
+                key = embedding_key(embedding_text(body, heading, span.is_continuation))
+            chunks.append(PreparedChunk(span, mark, occurrence, key))
+        return tuple(chunks)
+
+
+def unsupported(document_id: str, type_name: str) -> Refusal:
+    """The refusal of a document whose type is not registered."""
+    detail = f"no file type for extension {type_name!r}" if type_name else "no extension"
+    return Refusal(
+        document_id, RefusalReason.UNSUPPORTED, detail, "see docs/reference/file-types.md for the types"
+    )
+
+
+def _version(
+    ref: DocumentRef,
+    raw: RawDocument,
+    raw_digest: bytes,
+    decoded: Decoded,
+    title: str | None,
+    date: str | None,
+    tags: tuple[str, ...],
+) -> VersionRow:
+    return VersionRow(
+        document_id=ref.document_id,
+        parse_id=0,
+        chunks=0,
+        raw_digest=raw_digest,
+        byte_size=len(raw.data),
+        encoding=decoded.encoding,
+        path=ref.path,
+        type_name=ref.type_name,
+        title=raw.title or title or _stem(ref.path),
+        date=raw.date or date,
+        tags=tuple(dict.fromkeys((*raw.tags, *tags))),
+        uri=raw.uri,
+        metadata=raw.metadata,
+        modified_ns=raw.modified_ns,
+    )
+
+
+def _with_parse(version: VersionRow, parse_id: int, chunks: int) -> VersionRow:
+    return replace(version, parse_id=parse_id, chunks=chunks)
+
+
+def _stem(path: str) -> str:
+    name = path.rsplit("/", 1)[-1]
+    stem = name.rsplit(".", 1)[0]
+    return stem or name

@@ -1,0 +1,276 @@
+"""Refresh an index: list → diff → build → publish, and the plan that says so beforehand."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+
+from sqlindex.analysis.analyser import analyse, analyzer_fingerprint
+from sqlindex.cancellation import CancelToken
+from sqlindex.indexing.build import Embedded, embed_missing, stage_documents
+from sqlindex.indexing.diff import Listing, Rules, SourceDifference, walk
+from sqlindex.indexing.prepare import PreparedDocument, Workshop
+from sqlindex.indexing.report import (
+    ChangeLog,
+    Changes,
+    Progress,
+    ProgressSink,
+    RefreshReport,
+    no_progress,
+)
+from sqlindex.ports import Embedder
+from sqlindex.store.connection import Writer
+from sqlindex.store.documents import stage_removals
+from sqlindex.store.driver import Connection
+from sqlindex.store.generations import (
+    ChangeCounts,
+    Head,
+    begin_build,
+    changed_chunks,
+    clear_superseded,
+    drop_build,
+    has_changes,
+    publish,
+    read_head,
+    stage_lexical,
+)
+from sqlindex.store.parses import has_embedding_text
+from sqlindex.store.sources import (
+    drop_file_stats,
+    drop_refusals,
+    put_file_stats,
+    put_refusals,
+    replace_refusals,
+)
+from sqlindex.store.vectors import add_space, find_space, lacking_texts
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshJob:
+    """Everything a refresh needs.
+
+    Attributes:
+        listings: the sources to compare; others stay as they are.
+        removed_version_ids: live versions to end, without a listing (removing documents or sources).
+        workshop: parses and chunks.
+        embedder: None publishes without vectors.
+        cause: recorded with the generation.
+        allow_bad_vectors: publish a chunk lexical-only instead of failing.
+    """
+
+    listings: Sequence[Listing]
+    workshop: Workshop
+    embedder: Embedder | None
+    cause: str = "refresh"
+    rules: Rules = Rules()
+    removed_version_ids: Sequence[int] = ()
+    removed_changes: ChangeLog = field(default_factory=ChangeLog)
+    allow_bad_vectors: bool = False
+    cancel: CancelToken = field(default_factory=CancelToken)
+    progress: ProgressSink = no_progress
+
+
+def refresh(writer: Writer, job: RefreshJob) -> RefreshReport:
+    """Make the index equal to its sources and publish that as one new generation.
+
+    Nothing is visible before the publish, and a failure or a cancel before it leaves the head as it
+    was; what was parsed and embedded is kept and reused by the next refresh.
+    """
+    started = time.monotonic()
+    with writer.transaction() as connection:
+        build_id, head = begin_build(connection)
+    log = job.removed_changes
+    differences = []
+    for listing in job.listings:
+        difference = SourceDifference(listing.row, is_complete=listing.is_complete)
+        documents = walk(
+            writer.connection,
+            listing,
+            job.workshop,
+            job.rules,
+            log,
+            difference,
+            cancel=job.cancel,
+            progress=job.progress,
+        )
+        for batch in _batches(documents, job.workshop.config.documents_per_batch):
+            stage_documents(writer, build_id, listing.row, batch)
+        differences.append(difference)
+    with writer.transaction() as connection:
+        removed = [version.version_id for d in differences for version in d.removed]
+        stage_removals(connection, build_id, [*removed, *job.removed_version_ids])
+    space_id, is_new_space = _space(writer, job.embedder, head)
+    embedded = Embedded()
+    if job.embedder is not None and space_id is not None:
+        embedded = embed_missing(
+            writer,
+            build_id,
+            space_id,
+            job.embedder,
+            is_new_space=is_new_space,
+            allow_bad_vectors=job.allow_bad_vectors,
+            batch_size=job.workshop.config.embedding_batch,
+            cancel=job.cancel,
+            progress=job.progress,
+        )
+    job.cancel.check()
+    changes = log.finished(
+        embedding_inputs=embedded.texts, rebuilt=_rebuilt(head, job.embedder, is_new_space=is_new_space)
+    )
+    generation = _publish(writer, job, build_id, head, changes, space_id, embedded)
+    _remember(writer, differences)
+    reused = 0
+    if space_id is not None:
+        reused = read_head(writer.connection).embedded_chunks - embedded.texts
+    return RefreshReport(
+        generation=head.generation if generation is None else generation,
+        is_published=generation is not None,
+        changes=changes,
+        embedded=embedded.texts,
+        reused=max(0, reused),
+        truncated=embedded.truncated,
+        without_vector=tuple(sorted(embedded.without_vector.items())),
+        duration_s=time.monotonic() - started,
+    )
+
+
+def plan(connection: Connection, job: RefreshJob) -> Changes:
+    """What `refresh` would do now: the same documents and the same number of embedding inputs.
+
+    Reads and parses what changed, writes nothing.
+    """
+    head = read_head(connection)
+    space = None if job.embedder is None else find_space(connection, job.embedder.identity)
+    space_id = 0 if space is None else space[0]
+    is_new_space = job.embedder is not None and head.space_id != space_id
+    log = job.removed_changes
+    keys: set[bytes] = set()
+    parse_ids: set[int] = set()
+    replaced: set[tuple[int, str]] = set()
+    removed = set(job.removed_version_ids)
+    for listing in job.listings:
+        difference = SourceDifference(listing.row, is_complete=listing.is_complete)
+        documents = walk(
+            connection,
+            listing,
+            job.workshop,
+            job.rules,
+            log,
+            difference,
+            cancel=job.cancel,
+            progress=job.progress,
+        )
+        for document in documents:
+            replaced.add((listing.row.source_id, document.version.document_id))
+            if document.parse is None:
+                parse_ids.add(document.version.parse_id)
+            keys.update(c.embedding_key for c in document.chunks if c.embedding_key is not None)
+        removed.update(version.version_id for version in difference.removed)
+    inputs = 0
+    if job.embedder is not None:
+        lacking = lacking_texts(
+            connection,
+            space_id,
+            parse_ids,
+            replaced=replaced if is_new_space else None,
+            removed=removed,
+            skips_refused=job.allow_bad_vectors,
+        )
+        new = {key for key in keys if not has_embedding_text(connection, key, space_id)}
+        inputs = len(new | lacking)
+    return log.finished(
+        embedding_inputs=inputs, rebuilt=_rebuilt(head, job.embedder, is_new_space=is_new_space)
+    )
+
+
+def _batches(documents: Iterator[PreparedDocument], size: int) -> Iterator[list[PreparedDocument]]:
+    while batch := list(islice(documents, size)):
+        yield batch
+
+
+def _space(writer: Writer, embedder: Embedder | None, head: Head) -> tuple[int | None, bool]:
+    """(space id, whether the head is searched with another one)."""
+    if embedder is None:
+        return None, False
+    found = find_space(writer.connection, embedder.identity)
+    if found is None:
+        with writer.transaction() as connection:
+            space_id = add_space(connection, embedder.identity, embedder.dimensions)
+    else:
+        space_id = found[0]
+    return space_id, head.space_id != space_id
+
+
+def _rebuilt(head: Head, embedder: Embedder | None, *, is_new_space: bool) -> tuple[str, ...]:
+    if head.documents == 0:
+        return ()
+    notes = []
+    if is_new_space:
+        notes.append("vectors: the embedder is another one than the head's")
+    if head.space_id is not None and embedder is None:
+        notes.append("vectors: none, the index is now lexical only")
+    if head.analyzer != analyzer_fingerprint():
+        notes.append("lexical rows: the analyser changed")
+    return tuple(notes)
+
+
+def _publish(
+    writer: Writer,
+    job: RefreshJob,
+    build_id: int,
+    head: Head,
+    changes: Changes,
+    space_id: int | None,
+    embedded: Embedded,
+) -> int | None:
+    """Publish unless nothing differs; the new generation or None."""
+    analyzer = analyzer_fingerprint()
+    is_other_analyzer = head.documents > 0 and head.analyzer != analyzer
+    with writer.transaction() as connection:
+        is_other_space = head.documents > 0 and head.space_id != space_id
+        if not has_changes(connection, build_id) and not is_other_space and not is_other_analyzer:
+            drop_build(connection, build_id)
+            return None
+        is_large = changed_chunks(connection, build_id) >= job.workshop.config.staged_fts_chunks
+    job.progress(Progress("publish", 0, 1))
+    spare = None
+    if is_large or is_other_analyzer:
+        spare = "a" if head.lexical == "b" else "b"
+        stage_lexical(writer, build_id, spare, analyse, job.cancel)
+    generation = publish(
+        writer,
+        build_id,
+        head,
+        cause=job.cause,
+        space_id=space_id,
+        analyzer=analyzer,
+        analyse=analyse,
+        counts=ChangeCounts(
+            added=changes.count("added"),
+            changed=changes.count("changed") + changes.count("reparsed"),
+            removed=changes.count("removed"),
+            renamed=changes.count("renamed"),
+            embedded=embedded.texts,
+        ),
+        staged_table=spare,
+    )
+    if spare is not None:
+        clear_superseded(writer, head.lexical)
+    job.progress(Progress("publish", 1, 1))
+    return generation
+
+
+def _remember(writer: Writer, differences: Sequence[SourceDifference]) -> None:
+    """Keep what helps the next refresh: file stats, and why documents are not in."""
+    with writer.transaction() as connection:
+        for difference in differences:
+            source_id = difference.row.source_id
+            put_file_stats(connection, source_id, difference.stats)
+            drop_file_stats(connection, source_id, difference.gone_stats)
+            if difference.is_complete:
+                replace_refusals(connection, source_id, difference.refused)
+            else:
+                drop_refusals(connection, source_id, difference.seen_ids)
+                put_refusals(connection, source_id, difference.refused)

@@ -1,0 +1,1 @@
+"""Values without behaviour, shared by the write side and the read side."""

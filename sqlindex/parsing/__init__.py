@@ -1,0 +1,1 @@
+"""Parsing: adapters that find sections, links and metadata in a decoded text."""

@@ -1,0 +1,143 @@
+"""Markdown: sections by heading, links, and metadata from front matter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from sqlindex.chunking.lines import LineTable
+from sqlindex.model.documents import Link, ParsedDocument, Section, SectionKind
+from sqlindex.parsing.front_matter import FrontMatter, find_front_matter
+from sqlindex.parsing.sections import whole_text
+
+if TYPE_CHECKING:
+    from sqlindex.parsing.markdown_blocks import InlineBlock
+
+MARKDOWN_VERSION = 1
+"""1: CommonMark headings and links, wiki links, YAML front matter."""
+
+MAX_HEADING_CHARS = 1_000
+"""A longer heading is cut: it is repeated for each chunk of its section."""
+
+
+class MarkdownParser:
+    """Parser of Markdown files."""
+
+    @property
+    def id(self) -> str:
+        """Name in the registry."""
+        return "markdown"
+
+    @property
+    def version(self) -> int:
+        """Behaviour version."""
+        return MARKDOWN_VERSION
+
+    def parse(self, text: str, language: str) -> ParsedDocument:
+        """Find sections, links and front matter.
+
+        Headings count wherever CommonMark sees one, in quotes and list items too. A malformed
+        front matter gives no metadata and stays body text, without headings or links. If
+        markdown-it fails on a text, that text is one section.
+        """
+        front_matter = find_front_matter(text)
+        body_start = front_matter.end_char if front_matter else 0
+        table = LineTable(text)
+        try:
+            headings, links = _structure(text, table, body_start)
+        except ZeroDivisionError:  # a failure of a foreign parser must not lose the document
+            headings, links = [], []
+        sections = [*_opening_sections(text, front_matter), *_sections(text, body_start, headings)]
+        title = front_matter.title if front_matter else None
+        return ParsedDocument(
+            sections=tuple(sections),
+            language=language,
+            links=tuple(links),
+            title=title or next((name for _, _, _, name in headings if name), None),
+            date=front_matter.date if front_matter else None,
+            tags=front_matter.tags if front_matter else (),
+            front_matter=front_matter.raw if front_matter and front_matter.is_well_formed else "",
+        )
+
+
+_Heading = tuple[int, int, int, str]
+"""Offset of its line, 1-based line, level, text."""
+
+
+def _structure(text: str, table: LineTable, body_start: int) -> tuple[list[_Heading], list[Link]]:
+    from sqlindex.parsing.markdown_blocks import inline_blocks
+    from sqlindex.parsing.markdown_links import displayed_text, inline_links
+
+    if body_start == len(text):
+        return [], []
+    first_line = table.line_of(body_start)
+    blocks, env = inline_blocks(_lines_at_lf_only(text[body_start:]))
+    headings: list[_Heading] = []
+    links: list[Link] = []
+    for block in blocks:
+        line = first_line + block.first_line
+        if block.level:
+            name = displayed_text(block.content[: 4 * MAX_HEADING_CHARS], env)
+            name = name[:MAX_HEADING_CHARS].strip()
+            headings.append((table.char_of(line), line, block.level, name))
+        for found in inline_links(block.content, env):
+            start_char = _source_offset(text, table, line, block, found.position)
+            links.append(Link(found.target, found.label, start_char, found.is_wiki))
+    return headings, links
+
+
+def _lines_at_lf_only(text: str) -> str:
+    """The text with the same lines as ours for markdown-it, and the same columns in each line.
+
+    markdown-it ends a line at a lone CR and turns NUL into U+FFFD; a byte-order mark would hide
+    a heading.
+    """
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").replace("\r", " ")
+    if "\0" in text:
+        text = text.replace("\0", "\ufffd")
+    return " " + text[1:] if text.startswith("\ufeff") else text
+
+
+def _source_offset(
+    text: str, table: LineTable, first_line: int, block: InlineBlock, position: int
+) -> int:
+    """Offset in the document of a position in a block's content.
+
+    Line i of the content is the tail of the i-th source line, less markers, indentation and
+    trailing spaces, so it is found by searching that source line from its end.
+    """
+    content = block.content
+    line_start = content.rfind("\n", 0, position) + 1
+    line_end = content.find("\n", position)
+    content_line = content[line_start : len(content) if line_end < 0 else line_end]
+    line = first_line + content.count("\n", 0, position)
+    source_start = table.char_of(line)
+    source_line = _lines_at_lf_only(text[source_start : table.end_of(line)])
+    # Indentation may have been tabs that markdown-it expanded.
+    visible = content_line.lstrip(" \t")
+    indent = len(content_line) - len(visible)
+    column = source_line.rfind(visible.rstrip(" \t"))
+    return source_start + max(column, 0) + max(position - line_start - indent, 0)
+
+
+def _opening_sections(text: str, front_matter: FrontMatter | None) -> Iterable[Section]:
+    if front_matter is None:
+        return ()
+    kind = SectionKind.FRONT_MATTER if front_matter.is_well_formed else SectionKind.BODY
+    return (Section(0, front_matter.end_char, kind=kind),)
+
+
+def _sections(text: str, body_start: int, headings: list[_Heading]) -> Iterable[Section]:
+    """Sections from one heading to the next; text before the first one is a section of its own."""
+    first_start = headings[0][0] if headings else len(text)
+    if whole_text(text[body_start:first_start]):
+        yield Section(body_start, first_start)
+    path: list[tuple[int, str]] = []
+    for index, (start, line, level, name) in enumerate(headings):
+        end = headings[index + 1][0] if index + 1 < len(headings) else len(text)
+        while path and path[-1][0] >= level:
+            path.pop()
+        path.append((level, name))
+        names = tuple(part for _, part in path if part)
+        yield Section(start, end, heading_path=names, level=level, heading_line=line)

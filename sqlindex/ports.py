@@ -1,0 +1,94 @@
+"""The ports: what the pipelines ask of sources, parsers and embedders."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
+
+from sqlindex.model.documents import DocumentRef, ParsedDocument, RawDocument, Refusal
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+
+@runtime_checkable
+class Source(Protocol):
+    """Lists documents and reads them. Nothing is indexed that no source lists."""
+
+    @property
+    def name(self) -> str:
+        """Unique within the index; part of every document's identity."""
+
+    def list(self) -> Iterator[DocumentRef | Refusal]:
+        """Yield every document once, and a refusal for each that cannot be indexed.
+
+        A listing that ends without an error is complete: what it does not name is gone.
+
+        Raises:
+            SourceError: the listing cannot be completed; nothing may be deleted for it.
+        """
+
+    def read(self, ref: DocumentRef) -> RawDocument | Refusal:
+        """Read one listed document; a document that cannot be read is data, not an error."""
+
+
+class Parser(Protocol):
+    """Finds the sections of a text."""
+
+    @property
+    def id(self) -> str:
+        """Name of the parser, stable over releases."""
+
+    @property
+    def version(self) -> int | None:
+        """Behaviour version; None means the output is never reused."""
+
+    def parse(self, text: str, language: str) -> ParsedDocument:
+        """Parse `text`; offsets in the result index `text` as it is.
+
+        Total: any text gives a result, in time linear in its length.
+        """
+
+
+OverLongPolicy = Literal["truncate", "fail"]
+
+
+@runtime_checkable
+class Embedder(Protocol):
+    """Turns texts into vectors. The host owns it; it is never closed by the index."""
+
+    @property
+    def identity(self) -> str:
+        """Document encoding: everything that shapes a document's vector. Keys stored vectors."""
+
+    @property
+    def dimensions(self) -> int:
+        """Width of every vector."""
+
+    def embed_documents(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        """Embed document texts.
+
+        Returns:
+            float32 array of shape (len(texts), dimensions), finite, no zero row; row i belongs
+            to `texts[i]` and does not depend on the other texts.
+        """
+
+    def embed_query(self, text: str) -> npt.NDArray[np.float32]:
+        """Embed a query: float32 array of shape (dimensions,), finite, not zero."""
+
+
+@runtime_checkable
+class TokenLimited(Protocol):
+    """An embedder with an input limit says so, so that over-long input is never silent."""
+
+    @property
+    def token_limit(self) -> int:
+        """Most tokens of one input that reach the model, special tokens included."""
+
+    @property
+    def over_long_policy(self) -> OverLongPolicy:
+        """What happens with a longer input: `truncate` (counted and reported) or `fail`."""
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        """Tokens of each text without any limit, special tokens included."""

@@ -1,0 +1,1 @@
+"""The read side: head, candidates, channels, fusion, hits."""

@@ -1,0 +1,1 @@
+"""Fusion: several rankings become one."""

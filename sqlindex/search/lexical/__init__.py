@@ -1,0 +1,1 @@
+"""The lexical channel: BM25 over the head's lexical table."""

@@ -1,0 +1,86 @@
+"""Look up a document or a chunk of the head by its id."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlindex.chunking.identity import chunk_id as id_of
+from sqlindex.errors import UnknownDocumentError
+from sqlindex.model.results import Chunk, Document
+from sqlindex.search.searcher import provenance
+from sqlindex.store.driver import Connection
+from sqlindex.store.generations import read_head
+from sqlindex.store.snapshot import (
+    ChunkRow,
+    DocumentRow,
+    chunk_identities,
+    find_documents,
+    read_chunk,
+    read_document,
+)
+
+
+def get_document(
+    connection: Connection,
+    path_or_id: str,
+    source: str | None,
+    uri_of: Callable[[DocumentRow | ChunkRow], str | None],
+) -> Document:
+    """The document with that id or path.
+
+    Raises:
+        UnknownDocumentError: none, or more than one source has it; the hint names the sources.
+    """
+    generation = read_head(connection).generation
+    found = find_documents(connection, generation, path_or_id, source)
+    if len(found) != 1:
+        if found:
+            names = ", ".join(name for name, _ in found)
+            raise UnknownDocumentError(
+                f"{path_or_id!r} is in several sources", hint=f"name one of them: {names}"
+            )
+        raise UnknownDocumentError(
+            f"generation {generation} has no document {path_or_id!r}",
+            hint="ids are paths relative to the source's folder; 'sqlindex status' lists the sources",
+        )
+    row = read_document(connection, generation, *found[0])
+    assert row is not None
+    return Document(
+        generation=generation,
+        source=row.source,
+        document_id=row.document_id,
+        uri=uri_of(row),
+        path=row.path,
+        title=row.title,
+        type_name=row.type_name,
+        language=row.language,
+        encoding=row.encoding,
+        byte_size=row.byte_size,
+        date=row.date,
+        tags=row.tags,
+        metadata=dict(row.metadata),
+        front_matter=row.front_matter,
+        headings=row.headings,
+        links=row.links,
+        chunks=row.chunks,
+        text=row.text,
+    )
+
+
+def get_chunk(
+    connection: Connection, chunk_id: str, uri_of: Callable[[DocumentRow | ChunkRow], str | None]
+) -> Chunk:
+    """The chunk with that id: O(chunks), since ids are computed, not stored.
+
+    Raises:
+        UnknownDocumentError: the head has no such chunk.
+    """
+    generation = read_head(connection).generation
+    for slot, source, document_id, fingerprint, occurrence in chunk_identities(connection, generation):
+        if id_of(source, document_id, fingerprint, occurrence) == chunk_id:
+            row = read_chunk(connection, generation, slot)
+            assert row is not None
+            return Chunk(**provenance(row, uri_of))
+    raise UnknownDocumentError(
+        f"generation {generation} has no chunk {chunk_id}", hint="search again: the document has changed"
+    )

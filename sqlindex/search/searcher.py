@@ -1,0 +1,327 @@
+"""Search an index: head → candidates → channels → fuse → hits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from sqlindex.analysis.analyser import analyzer_fingerprint
+from sqlindex.analysis.terms import query_terms
+from sqlindex.cancellation import CancelToken
+from sqlindex.chunking.identity import chunk_id
+from sqlindex.config import SearchConfig
+from sqlindex.errors import (
+    CorruptIndexError,
+    EmbedderMismatchError,
+    EmbedderRequiredError,
+    RebuildRequiredError,
+)
+from sqlindex.model.requests import Mode, SearchRequest
+from sqlindex.model.results import Hit, SearchResult
+from sqlindex.ports import Embedder
+from sqlindex.search.candidates import condition_of
+from sqlindex.search.fusion.rrf import reciprocal_rank_fusion
+from sqlindex.search.lexical.channel import LexicalChannel
+from sqlindex.search.snippets import snippet
+from sqlindex.store.connection import IndexFile
+from sqlindex.store.driver import Connection
+from sqlindex.store.generations import Head, read_head
+from sqlindex.store.snapshot import (
+    ChunkRow,
+    Condition,
+    chunk_columns,
+    read_chunk,
+    version_ranges,
+)
+from sqlindex.store.vectors import read_vectors, space_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy as np
+    import numpy.typing as npt
+
+    from sqlindex.search.semantic.exact_cosine import VectorTable
+
+FUSION = "rrf"
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """A chunk on its way to being a hit."""
+
+    slot: int
+    lexical_rank: int | None = None
+    semantic_rank: int | None = None
+    lexical_score: float | None = None
+    semantic_score: float | None = None
+
+
+class Searcher:
+    """Answers searches on one index file; safe for threads.
+
+    Keeps the vectors of the last generation that was searched semantically: 4 × dimensions bytes
+    for each distinct text.
+    """
+
+    def __init__(
+        self, file: IndexFile, config: SearchConfig, uri_of: Callable[[ChunkRow], str | None]
+    ) -> None:
+        self._file = file
+        self._config = config
+        self._uri_of = uri_of
+        self._guard = Lock()
+        self._vectors: tuple[tuple[int, int], VectorTable] | None = None
+
+    def search(
+        self, request: SearchRequest, embedder: Embedder | None, cancel: CancelToken
+    ) -> SearchResult:
+        """Answer one request from exactly one generation.
+
+        The generation is pinned before the query is embedded. If a newer one is published
+        meanwhile, the search moves to it as a whole, because the lexical table serves the head
+        only; the query is not embedded again, and the result says `head_moved`.
+
+        Raises:
+            EmbedderRequiredError: semantic or hybrid without an embedder.
+            EmbedderMismatchError: the embedder is not the one that made the generation's vectors.
+            RebuildRequiredError: the lexical rows were made by another analyser.
+            FilterError: a filter is malformed.
+        """
+        cancel.check()
+        mode = self._effective_mode(request.mode, embedder)
+        condition = condition_of(request.filters)
+        pinned = self._head()
+        if not request.query.strip() or pinned.chunks == 0:
+            return SearchResult((), pinned.generation, False, mode, _fusion_of(mode), False)
+        terms = query_terms(request.query)
+        query_vector = None
+        if mode != "lexical" and self._has_candidates(pinned, condition):
+            query_vector = self._embed(request.query, embedder, pinned)
+        cancel.check()
+        with self._file.reading() as connection:
+            head = read_head(connection)
+            if mode != "lexical" and head.space_id != pinned.space_id:
+                raise EmbedderMismatchError(
+                    f"generation {head.generation} has other vectors than generation {pinned.generation}",
+                    hint="search again",
+                )
+            window = request.offset + request.limit + 1
+            if mode == "lexical":
+                ranked = self._lexical(connection, head, terms, condition, window, cancel)
+            else:
+                ranked = self._with_vectors(
+                    connection, head, terms, condition, query_vector, mode, window, cancel
+                )
+            wanted = ranked[request.offset : request.offset + request.limit]
+            hits = tuple(
+                self._hit(connection, head, found, request.offset + position, terms)
+                for position, found in enumerate(wanted, start=1)
+            )
+        cancel.check()
+        return SearchResult(
+            hits=hits,
+            generation=head.generation,
+            head_moved=self._head().generation != pinned.generation,
+            mode=mode,
+            fusion=_fusion_of(mode),
+            has_more=len(ranked) > request.offset + request.limit,
+        )
+
+    def _head(self) -> Head:
+        with self._file.reading() as connection:
+            return read_head(connection)
+
+    def _effective_mode(self, mode: Mode | None, embedder: Embedder | None) -> Mode:
+        if mode is None:
+            return "lexical" if embedder is None else "hybrid"
+        if mode != "lexical" and embedder is None:
+            raise EmbedderRequiredError(
+                f"{mode} search needs an embedder, and this index has none",
+                hint="search with mode lexical, or set an embedder with 'sqlindex init --embedder minilm' and refresh",
+            )
+        return mode
+
+    def _has_candidates(self, head: Head, condition: Condition | None) -> bool:
+        if condition is None:
+            return head.chunks > 0
+        with self._file.reading() as connection:
+            ranges = version_ranges(connection, read_head(connection).generation, condition)
+        return any(chunks for _, chunks in ranges)
+
+    def _embed(
+        self, query: str, embedder: Embedder | None, head: Head
+    ) -> npt.NDArray[np.float32]:
+        from sqlindex.search.semantic.query_vector import embed_query
+
+        assert embedder is not None
+        if head.space_id is None:
+            raise EmbedderMismatchError(
+                f"generation {head.generation} has no vectors",
+                hint="run 'sqlindex refresh' with the embedder, or search with mode lexical",
+            )
+        with self._file.reading() as connection:
+            identity, dimensions = space_of(connection, head.space_id)
+        before = (embedder.identity, embedder.dimensions)
+        if before != (identity, dimensions):
+            raise EmbedderMismatchError(
+                f"the index was embedded with {identity}, the embedder is {embedder.identity}",
+                hint="run 'sqlindex refresh' with this embedder, or search with mode lexical",
+            )
+        vector = embed_query(embedder, query)
+        if (embedder.identity, embedder.dimensions) != before:
+            raise EmbedderMismatchError("the embedder changed during the search", hint="search again")
+        return vector
+
+    def _lexical(
+        self,
+        connection: Connection,
+        head: Head,
+        terms: Sequence[str],
+        condition: Condition | None,
+        window: int,
+        cancel: CancelToken,
+    ) -> list[Ranked]:
+        _require_analyzer(head)
+        candidates = None
+        if condition is not None:
+            candidates = version_ranges(connection, head.generation, condition)
+        channel = LexicalChannel(connection, head.lexical, self._config)
+        top = channel.top(terms, candidates, head.generation, window, cancel)
+        return [
+            Ranked(slot, lexical_rank=rank, lexical_score=score)
+            for rank, (slot, score) in enumerate(top, start=1)
+        ]
+
+    def _with_vectors(
+        self,
+        connection: Connection,
+        head: Head,
+        terms: Sequence[str],
+        condition: Condition | None,
+        query_vector: npt.NDArray[np.float32] | None,
+        mode: Mode,
+        window: int,
+        cancel: CancelToken,
+    ) -> list[Ranked]:
+        """Semantic or hybrid: positions in `columns` are the order of ties."""
+        import numpy as np
+
+        from sqlindex.search.semantic.exact_cosine import cosines, top_positions
+
+        columns = chunk_columns(connection, head.generation, condition)
+        if not columns or query_vector is None or head.space_id is None:
+            return []
+        slots = np.array([slot for slot, _ in columns], np.int64)
+        text_ids = np.array([text_id for _, text_id in columns], np.int64)
+        table = self._table(connection, head, cancel)
+        rows = np.searchsorted(table.text_ids, text_ids)
+        rows[rows == len(table.text_ids)] = 0
+        has_vector = (
+            table.text_ids[rows] == text_ids if len(table.text_ids) else np.zeros(len(rows), bool)
+        )
+        positions = np.flatnonzero(has_vector)
+        scores = cosines(table, query_vector)[rows[positions]]
+        cancel.check()
+        if mode == "semantic":
+            top = top_positions(scores, window)
+            return [
+                Ranked(int(slots[positions[at]]), semantic_rank=rank, semantic_score=float(scores[at]))
+                for rank, at in enumerate(top.tolist(), start=1)
+            ]
+        order = top_positions(scores, len(scores))
+        semantic = positions[order].tolist()
+        semantic_scores = scores[order].tolist()
+        _require_analyzer(head)
+        channel = LexicalChannel(connection, head.lexical, self._config)
+        ranges = None if condition is None else version_ranges(connection, head.generation, condition)
+        position_by_slot = {slot: at for at, slot in enumerate(slots.tolist())}
+        matched = [
+            (-score, position_by_slot[slot]) for slot, score in channel.scores(terms, ranges, cancel)
+        ]
+        matched.sort()
+        cancel.check()
+        fused = reciprocal_rank_fusion(
+            [[at for _, at in matched], semantic], rank_constant=self._config.rank_constant
+        )[:window]
+        lexical_by_position = {at: (rank, -s) for rank, (s, at) in enumerate(matched, start=1)}
+        semantic_by_position = {
+            at: (rank, score)
+            for rank, (at, score) in enumerate(zip(semantic, semantic_scores, strict=True), start=1)
+        }
+        ranked = []
+        for at, _ in fused:
+            lexical_rank, lexical_score = lexical_by_position.get(at, (None, None))
+            semantic_rank, semantic_score = semantic_by_position.get(at, (None, None))
+            ranked.append(
+                Ranked(int(slots[at]), lexical_rank, semantic_rank, lexical_score, semantic_score)
+            )
+        return ranked
+
+    def _table(self, connection: Connection, head: Head, cancel: CancelToken) -> VectorTable:
+        from sqlindex.search.semantic.exact_cosine import VectorTable
+
+        assert head.space_id is not None
+        key = (head.generation, head.space_id)
+        with self._guard:
+            if self._vectors is not None and self._vectors[0] == key:
+                return self._vectors[1]
+        _, dimensions = space_of(connection, head.space_id)
+
+        blocks = read_vectors(connection, head.space_id, dimensions)
+        table = VectorTable.of_blocks(cancel.checked(blocks), dimensions)
+        with self._guard:
+            self._vectors = (key, table)
+        return table
+
+    def _hit(
+        self, connection: Connection, head: Head, found: Ranked, rank: int, terms: Sequence[str]
+    ) -> Hit:
+        chunk = read_chunk(connection, head.generation, found.slot)
+        if chunk is None:
+            raise CorruptIndexError(
+                f"slot {found.slot} was found and belongs to no chunk of generation {head.generation}",
+                hint="run 'sqlindex check'",
+            )
+        return Hit(
+            **provenance(chunk, self._uri_of),
+            rank=rank,
+            snippet=snippet(chunk.text, terms),
+            lexical_rank=found.lexical_rank,
+            semantic_rank=found.semantic_rank,
+            lexical_score=found.lexical_score,
+            semantic_score=found.semantic_score,
+        )
+
+
+def provenance(chunk: ChunkRow, uri_of: Callable[[ChunkRow], str | None]) -> dict[str, Any]:
+    """The fields of `Chunk` for a stored row."""
+    return {
+        "source": chunk.source,
+        "document_id": chunk.document_id,
+        "chunk_id": chunk_id(chunk.source, chunk.document_id, chunk.fingerprint, chunk.occurrence),
+        "uri": uri_of(chunk),
+        "path": chunk.path,
+        "title": chunk.title,
+        "heading_path": chunk.heading_path,
+        "language": chunk.language,
+        "start_line": chunk.start_line,
+        "end_line": chunk.end_line,
+        "start_char": chunk.start_char,
+        "end_char": chunk.end_char,
+        "text": chunk.text,
+    }
+
+
+def _fusion_of(mode: Mode) -> str | None:
+    return FUSION if mode == "hybrid" else None
+
+
+def _require_analyzer(head: Head) -> None:
+    if head.analyzer != analyzer_fingerprint():
+        raise RebuildRequiredError(
+            f"the lexical rows were made by {head.analyzer!r}, this program has {analyzer_fingerprint()!r}",
+            hint="run 'sqlindex refresh' to rebuild them",
+        )

@@ -1,0 +1,1 @@
+"""The semantic channel: exact cosine over every eligible vector."""

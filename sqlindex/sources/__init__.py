@@ -1,0 +1,1 @@
+"""Sources: where documents come from. Nothing is indexed that no source lists."""

@@ -1,0 +1,282 @@
+"""Open index files: pooled read-only connections, and one writer at a time.
+
+Readers never write, never checkpoint and hold no lock on the log between queries. The writer is
+the only one to checkpoint, so the WAL-reset race of SQLite up to 3.51.2 cannot occur among our
+connections. The index and its sidecars are never opened by plain file calls: closing such a
+descriptor would drop all SQLite locks of the process.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from sqlindex.errors import NotAnIndexError, StorageError
+from sqlindex.store.driver import Connection, connect, translated_errors
+from sqlindex.store.lock import WriterLock
+from sqlindex.store.migrate import SCHEMA_VERSION, apply_pending, create, verify_header, verify_version
+
+LOG_LIMIT_BYTES = 16_000_000
+"""The writer asks for a truncating checkpoint once the log is longer."""
+
+WRITER_CACHE_KIB = 32_768
+
+
+class IndexFile:
+    """One index file, shared by the threads of a process.
+
+    Safe for threads: each reading takes a connection of its own from a pool. A forked child starts
+    with an empty pool and opens its own connections.
+    """
+
+    def __init__(self, path: Path, *, busy_timeout_ms: int) -> None:
+        self.path = path
+        self._busy_timeout_ms = busy_timeout_ms
+        self._idle: list[tuple[Connection, _FileState | None]] = []
+        self._guard = threading.Lock()
+        self._pid = os.getpid()
+        self._is_closed = False
+
+    @classmethod
+    def open(cls, path: Path, *, make: bool, busy_timeout_ms: int) -> IndexFile:
+        """Open the index at `path`; with `make`, create it when nothing is there.
+
+        Raises:
+            NotAnIndexError: not an index of this program; `NewerSchemaError` for a newer one.
+            StorageError: missing, or not accessible.
+        """
+        path = path.absolute()
+        if make and not path.exists():
+            with suppress(FileExistsError):  # another process made it first
+                create(path)
+        try:
+            mode = os.stat(path).st_mode
+        except FileNotFoundError:
+            raise StorageError(
+                f"there is no index at {path}", hint="make one with 'sqlindex init', or name another with --db"
+            ) from None
+        except OSError as exc:
+            raise StorageError(f"index {path} is not accessible: {exc.strerror}") from exc
+        if not stat.S_ISREG(mode):
+            raise NotAnIndexError(f"{path} is not a regular file", hint="name an index made by 'sqlindex init'")
+        verify_header(path)
+        return cls(path, busy_timeout_ms=busy_timeout_ms)
+
+    def close(self) -> None:
+        """Close the pooled connections; readings still under way finish and then close theirs."""
+        with self._guard:
+            self._is_closed = True
+            idle, self._idle = self._idle, []
+        if self._pid == os.getpid():
+            for connection, _ in idle:
+                connection.close()
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """A connection inside one read transaction: everything read belongs to one moment.
+
+        Keep it short: a reader that stays keeps the log from shrinking.
+        """
+        connection, state = self._take()
+        try:
+            with translated_errors(self.path):
+                connection.execute("BEGIN")
+                # BEGIN is lazy: the first read takes the snapshot.
+                connection.execute("SELECT generation FROM head").fetchone()
+                yield connection
+                connection.execute("COMMIT")
+            if state is not None and state != _FileState.of(self.path):
+                raise StorageError(f"index {self.path} changed while it was read", hint="search again")
+        except BaseException:
+            with suppress(Exception):
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+            connection.close()
+            raise
+        self._put_back(connection, state)
+
+    @contextmanager
+    def writing(self, purpose: str, *, wait_s: float = 0.0) -> Iterator[Writer]:
+        """The index's one writer; other writers are refused until the block ends.
+
+        Raises:
+            LockedError: another writer holds the index.
+        """
+        if self._is_closed:
+            raise StorageError(f"index {self.path} was closed", hint="open it again")
+        lock = WriterLock(self.path)
+        lock.acquire(purpose, wait_s=wait_s)
+        try:
+            with translated_errors(self.path):
+                writer = Writer(self.path, self._busy_timeout_ms)
+                try:
+                    yield writer
+                finally:
+                    writer.close()
+        finally:
+            lock.release()
+
+    def _take(self) -> tuple[Connection, _FileState | None]:
+        with self._guard:
+            if self._is_closed:
+                raise StorageError(f"index {self.path} was closed", hint="open it again")
+            if self._pid != os.getpid():
+                self._idle, self._pid = [], os.getpid()
+            while self._idle:
+                connection, state = self._idle.pop()
+                if state is None or state == _FileState.of(self.path):
+                    return connection, state
+                connection.close()
+        return self._connect_reader()
+
+    def _put_back(self, connection: Connection, state: _FileState | None) -> None:
+        with self._guard:
+            if not self._is_closed and self._pid == os.getpid():
+                self._idle.append((connection, state))
+                return
+        connection.close()
+
+    def _connect_reader(self) -> tuple[Connection, _FileState | None]:
+        state = None if _may_use_log(self.path) else _FileState.of(self.path)
+        mode = "ro" if state is None else "immutable"
+        connection = connect(self.path, mode, timeout_ms=self._busy_timeout_ms)
+        try:
+            with translated_errors(self.path):
+                version = connection.execute("PRAGMA user_version").fetchone()[0]
+            verify_version(self.path, version)
+            if version < SCHEMA_VERSION:
+                raise StorageError(
+                    f"index {self.path} has the older schema {version}", hint="run 'sqlindex refresh' to bring it up to date"
+                )
+        except BaseException:
+            connection.close()
+            raise
+        return connection, state
+
+
+class Writer:
+    """The writing connection; every change goes through `transaction`."""
+
+    def __init__(self, path: Path, busy_timeout_ms: int) -> None:
+        self.path = path
+        self.connection = connect(path, "rw", timeout_ms=busy_timeout_ms)
+        try:
+            for pragma in (
+                "wal_autocheckpoint=0",
+                "synchronous=NORMAL",
+                "secure_delete=OFF",  # Debian's SQLite zeroes freed pages by default: 45 MB of log a swap
+                "recursive_triggers=ON",  # else INSERT OR REPLACE passes the delete trigger
+                f"cache_size=-{WRITER_CACHE_KIB}",
+            ):
+                self.connection.execute(f"PRAGMA {pragma}")
+            version = self.connection.execute("PRAGMA user_version").fetchone()[0]
+            verify_version(path, version)
+            if version < SCHEMA_VERSION:
+                apply_pending(self.connection, from_version=version)
+        except BaseException:
+            self.connection.close()
+            raise
+
+    @contextmanager
+    def transaction(self, *, durable: bool = False) -> Iterator[Connection]:
+        """One write transaction; rolled back on any exception.
+
+        Args:
+            durable: sync the log before returning, so that a power loss cannot undo the commit.
+        """
+        connection = self.connection
+        connection.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield connection
+            connection.execute("COMMIT")
+        except BaseException:
+            with suppress(Exception):
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+            raise
+
+    def bound_log(self) -> None:
+        """Checkpoint when the log has grown; never waits for readers."""
+        try:
+            log_bytes = os.stat(f"{self.path}-wal").st_size
+        except OSError:
+            return
+        if log_bytes > LOG_LIMIT_BYTES:
+            self._checkpoint()
+
+    def _checkpoint(self) -> None:
+        # PASSIVE copies what no reader needs; TRUNCATE beside a reader would wait out the time-out.
+        self.connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        waiting = self.connection.execute("PRAGMA busy_timeout").fetchone()[0]
+        self.connection.execute("PRAGMA busy_timeout=0")
+        self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        self.connection.execute(f"PRAGMA busy_timeout={waiting}")
+
+    def close(self) -> None:
+        """Copy the log into the file and close; an empty pair of sidecars stays for readers.
+
+        Whoever closes last deletes the sidecars if it may write; a read-only handle that outlives
+        the writer keeps them, so that readers who may not create them can still open the index.
+        """
+        keeper: Connection | None = None
+        try:
+            with suppress(Exception):  # what was committed is in the log; the next writer copies it
+                self._checkpoint()
+                keeper = connect(self.path, "ro")
+                keeper.execute("SELECT generation FROM head").fetchone()
+        finally:
+            self.connection.close()
+            if keeper is not None:
+                keeper.close()
+
+
+class _FileState:
+    """Identity of an index read without its log: any change shows."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self, values: tuple[int, ...]) -> None:
+        self._values = values
+
+    @classmethod
+    def of(cls, path: Path) -> _FileState:
+        found = os.stat(path)
+        try:
+            log_bytes = os.stat(f"{path}-wal").st_size
+        except OSError:
+            log_bytes = 0
+        return cls((found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, log_bytes))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _FileState) and self._values == other._values
+
+    def __hash__(self) -> int:
+        return hash(self._values)
+
+
+def _may_use_log(path: Path) -> bool:
+    """Whether a reader may open the log; without it the file is read as immutable.
+
+    Sidecars made by another user would lock the owner out, so only the owner creates them.
+
+    Raises:
+        StorageError: the log holds changes and this user cannot read them.
+    """
+    log = Path(f"{path}-wal")
+    shared_memory = Path(f"{path}-shm")
+    if log.exists() and shared_memory.exists():
+        return True
+    is_owner = not hasattr(os, "geteuid") or os.stat(path).st_uid == os.geteuid()
+    if is_owner and os.access(path.parent, os.W_OK):
+        return True
+    if not log.exists() or log.stat().st_size == 0:
+        return False
+    raise StorageError(
+        f"index {path} has unsaved changes in its log, which this user cannot read",
+        hint="let its owner open it once, for example with 'sqlindex status'",
+    )

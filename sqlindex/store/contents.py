@@ -1,0 +1,95 @@
+"""Texts, stored once in pieces of 16,384 characters with a checksum each."""
+
+from __future__ import annotations
+
+from sqlindex.errors import CorruptIndexError
+from sqlindex.store.checksum import check8, text_digest
+from sqlindex.store.driver import Connection
+
+PIECE_CHARS = 16_384
+"""Stated in the views of migrations/0005 too: smaller pieces waste pages, larger ones cost reads."""
+
+_FIND = "SELECT content_id, chars, first_piece FROM content WHERE digest = :digest"
+_NEXT_PIECE = "SELECT coalesce(max(piece_id), 0) + 1 FROM content_piece"
+_INSERT_PIECE = "INSERT INTO content_piece(piece_id, body, check8) VALUES(?, ?, ?)"
+_INSERT = """
+    INSERT INTO content(digest, chars, first_piece) VALUES(:digest, :chars, :first_piece)
+"""
+_PIECES = """
+    SELECT piece_id, body, check8 FROM content_piece
+    WHERE piece_id BETWEEN :first AND :last ORDER BY piece_id
+"""
+_SPAN_OF = "SELECT chars, first_piece FROM content WHERE content_id = :content_id"
+
+
+def find_content(connection: Connection, text: str) -> int | None:
+    """Id of the stored content with exactly this text, or None.
+
+    Found by digest, then compared in full: a hash alone never decides that texts are equal.
+    """
+    found = connection.execute(_FIND, {"digest": text_digest(text)}).fetchone()
+    if found is None:
+        return None
+    content_id, chars, first_piece = found
+    if chars != len(text) or _read(connection, first_piece, 0, chars) != text:
+        raise CorruptIndexError(
+            f"content {content_id} differs from the text of its digest", hint="run 'sqlindex check'"
+        )
+    return int(content_id)
+
+
+def put_content(connection: Connection, text: str) -> int:
+    """Store `text` unless it is stored already; its content id."""
+    known = find_content(connection, text)
+    if known is not None:
+        return known
+    first_piece = connection.execute(_NEXT_PIECE).fetchone()[0]
+    bodies = [text[i : i + PIECE_CHARS] for i in range(0, len(text), PIECE_CHARS)]
+    connection.executemany(
+        _INSERT_PIECE,
+        [(first_piece + i, body, check8(body.encode("utf-8"))) for i, body in enumerate(bodies)],
+    )
+    cursor = connection.execute(
+        _INSERT, {"digest": text_digest(text), "chars": len(text), "first_piece": first_piece}
+    )
+    assert cursor.lastrowid is not None
+    return cursor.lastrowid
+
+
+def read_content(connection: Connection, content_id: int) -> str:
+    """The whole text of a content, its checksums verified.
+
+    Raises:
+        CorruptIndexError: missing or damaged; the message names the row.
+    """
+    found = connection.execute(_SPAN_OF, {"content_id": content_id}).fetchone()
+    if found is None:
+        raise CorruptIndexError(f"content {content_id} is missing", hint="run 'sqlindex check'")
+    chars, first_piece = found
+    return _read(connection, first_piece, 0, chars)
+
+
+def read_span(connection: Connection, first_piece: int, start_char: int, end_char: int) -> str:
+    """`text[start_char:end_char]` of the content that begins at `first_piece`, verified."""
+    return _read(connection, first_piece, start_char, end_char)
+
+
+def _read(connection: Connection, first_piece: int, start_char: int, end_char: int) -> str:
+    if end_char <= start_char:
+        return ""
+    first = first_piece + start_char // PIECE_CHARS
+    last = first_piece + (end_char - 1) // PIECE_CHARS
+    bodies = []
+    for piece_id, body, check in connection.execute(_PIECES, {"first": first, "last": last}):
+        if check8(body.encode("utf-8")) != check:
+            raise CorruptIndexError(
+                f"text piece {piece_id} is damaged", hint="run 'sqlindex check', restore a backup or index again"
+            )
+        bodies.append(body)
+    if len(bodies) != last - first + 1:
+        raise CorruptIndexError(
+            f"text pieces {first} to {last} are incomplete", hint="run 'sqlindex check'"
+        )
+    offset = (first - first_piece) * PIECE_CHARS
+    text = bodies[0] if len(bodies) == 1 else "".join(bodies)
+    return text[start_char - offset : end_char - offset]

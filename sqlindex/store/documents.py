@@ -1,0 +1,150 @@
+"""Document versions: staged by a build, born and died by publishing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlindex.store.checksum import check8_of_values
+from sqlindex.store.driver import Connection, Row
+
+
+@dataclass(frozen=True, slots=True)
+class VersionRow:
+    """What a version says of its document (see migrations/0001)."""
+
+    document_id: str
+    parse_id: int
+    chunks: int
+    raw_digest: bytes
+    byte_size: int
+    encoding: str
+    path: str
+    type_name: str
+    title: str
+    date: str | None
+    tags: tuple[str, ...]
+    uri: str | None
+    metadata: Mapping[str, object]
+    modified_ns: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class LiveVersion:
+    """A live version as change detection needs it."""
+
+    version_id: int
+    document_id: str
+    parse_id: int
+    recipe: str
+    raw_digest: bytes
+    encoding: str
+    row_check8: bytes
+
+
+_INSERT = """
+    INSERT INTO document_version(source_id, document_id, parse_id, chunks, build_id, raw_digest, byte_size,
+      encoding, path, type_name, title, date, tags, uri, metadata, modified_ns, check8)
+    VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+_LIVE = """
+    SELECT d.version_id, d.document_id, d.parse_id, p.recipe, d.raw_digest, d.encoding, d.check8
+    FROM document_version d JOIN parse p USING(parse_id)
+    WHERE d.source_id = :source_id AND d.born IS NOT NULL AND d.died IS NULL
+"""
+_COUNT_LIVE = """
+    SELECT count(*) FROM document_version
+    WHERE source_id = :source_id AND born IS NOT NULL AND died IS NULL
+"""
+_REMOVE = "INSERT OR IGNORE INTO build_removes(build_id, version_id) VALUES(?, ?)"
+_ALL = """
+    SELECT version_id, source_id, document_id, chunks, hex(raw_digest), byte_size, encoding, path, type_name,
+      title, date, tags, uri, metadata, modified_ns, check8
+    FROM document_version
+"""
+
+
+def live_versions(connection: Connection, source_id: int) -> dict[str, LiveVersion]:
+    """The head's versions of one source, by document id."""
+    rows = connection.execute(_LIVE, {"source_id": source_id})
+    return {row[1]: LiveVersion(*row) for row in rows}
+
+
+def live_version(connection: Connection, source_id: int, document_id: str) -> LiveVersion | None:
+    """The head's version of one document, or None."""
+    found = connection.execute(
+        _LIVE + " AND d.document_id = :document_id",
+        {"source_id": source_id, "document_id": document_id},
+    ).fetchone()
+    return None if found is None else LiveVersion(*found)
+
+
+def count_live(connection: Connection, source_id: int) -> int:
+    """How many documents the head has of a source."""
+    return int(connection.execute(_COUNT_LIVE, {"source_id": source_id}).fetchone()[0])
+
+
+def row_check8(source_id: int, version: VersionRow) -> bytes:
+    """Checksum over what a version says; equal for versions that say the same."""
+    return _check8(_values(source_id, version))
+
+
+def stage_versions(
+    connection: Connection, build_id: int, source_id: int, versions: Sequence[VersionRow]
+) -> None:
+    """Stage new versions of documents under a build; invisible until it is published."""
+    rows = []
+    for version in versions:
+        values = _values(source_id, version)
+        document_id, chunks, _, *rest = values[1:]
+        rows.append(
+            (
+                source_id,
+                document_id,
+                version.parse_id,
+                chunks,
+                build_id,
+                version.raw_digest,
+                *rest,
+                _check8(values),
+            )
+        )
+    connection.executemany(_INSERT, rows)
+
+
+def stage_removals(connection: Connection, build_id: int, version_ids: Sequence[int]) -> None:
+    """Let live versions end when the build is published."""
+    connection.executemany(_REMOVE, [(build_id, version_id) for version_id in version_ids])
+
+
+def damaged_versions(connection: Connection) -> list[str]:
+    """Messages naming versions whose row no longer gives its checksum."""
+    found = []
+    for version_id, *values, check8 in connection.execute(_ALL):
+        if _check8(values) != check8:
+            found.append(f"document_version {version_id} ({values[1]!r}) is damaged")
+    return found
+
+
+def _values(source_id: int, version: VersionRow) -> Row:
+    return (
+        source_id,
+        version.document_id,
+        version.chunks,
+        version.raw_digest.hex().upper(),
+        version.byte_size,
+        version.encoding,
+        version.path,
+        version.type_name,
+        version.title,
+        version.date,
+        json.dumps(version.tags, ensure_ascii=False),
+        version.uri,
+        json.dumps(dict(version.metadata), ensure_ascii=False, sort_keys=True),
+        version.modified_ns,
+    )
+
+
+def _check8(values: Sequence[object]) -> bytes:
+    return check8_of_values(values)

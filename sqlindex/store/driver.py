@@ -1,0 +1,165 @@
+"""The one module that imports SQLite, and how a connection is opened.
+
+Two SQLite libraries in one process must never open one file: POSIX locks belong to the process,
+so when one library closes its handle the other loses its locks without notice and acknowledged
+writes can vanish. The default is therefore Python's own `sqlite3`, which a host is likely to use
+as well; `SQLINDEX_DRIVER=pysqlite3` chooses the other one for the whole process.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias
+from urllib.parse import quote
+
+from sqlindex.errors import (
+    CorruptIndexError,
+    LockedError,
+    NotAnIndexError,
+    OptionalDependencyError,
+    SqlindexError,
+    StorageError,
+)
+
+MINIMUM_VERSION = (3, 40, 0)
+"""STRICT tables (3.37), FTS5 and the statements of this package are tested from here on."""
+
+DRIVER_NAMES = ("sqlite3", "pysqlite3")
+
+
+def _load() -> Any:
+    name = os.environ.get("SQLINDEX_DRIVER", "sqlite3")
+    if name not in DRIVER_NAMES:
+        raise OptionalDependencyError(
+            f"SQLINDEX_DRIVER={name!r} is no known driver", hint=f"one of {', '.join(DRIVER_NAMES)}"
+        )
+    try:
+        return importlib.import_module(name)
+    except ImportError as exc:
+        raise OptionalDependencyError(
+            f"the SQLite driver {name!r} is not installed", hint="pip install 'sqlindex[vec]'"
+        ) from exc
+
+
+_sqlite: Any = _load()
+driver_name: str = _sqlite.__name__
+sqlite_version: str = _sqlite.sqlite_version
+DatabaseError: type[Exception] = _sqlite.DatabaseError
+
+Value: TypeAlias = str | bytes | int | float | None
+Row: TypeAlias = tuple[Any, ...]
+Parameters: TypeAlias = Sequence[Value] | Mapping[str, Value]
+
+
+class Cursor(Protocol):
+    """What the store asks of a cursor."""
+
+    @property
+    def lastrowid(self) -> int | None: ...
+    @property
+    def rowcount(self) -> int: ...
+    def fetchone(self) -> Any: ...
+    def fetchall(self) -> list[Any]: ...
+    def __iter__(self) -> Iterator[Any]: ...
+
+
+class Connection(Protocol):
+    """What the store asks of a driver's connection, so that fault tests can stand in between."""
+
+    @property
+    def in_transaction(self) -> bool: ...
+    def execute(self, sql: str, parameters: Parameters = ..., /) -> Cursor: ...
+    def executemany(self, sql: str, parameters: Iterable[Parameters], /) -> Cursor: ...
+    def interrupt(self) -> None: ...
+    def close(self) -> None: ...
+
+
+def connect(path: Path, mode: str, *, timeout_ms: int = 5_000) -> Connection:
+    """Open the file at `path` in autocommit mode.
+
+    Args:
+        path: the index file.
+        mode: `rw` (must exist), `ro`, or `immutable` (read-only, locks and log ignored).
+        timeout_ms: how long a statement waits for a lock.
+
+    Raises:
+        StorageError: the file cannot be opened.
+    """
+    query = "mode=ro&immutable=1" if mode == "immutable" else f"mode={mode}"
+    # Only '?', '#' and '%' are special in SQLite's URIs; a byte name that is no UTF-8 stays as it is.
+    uri = f"file:{quote(os.fsencode(path.absolute()))}?{query}"
+    with translated_errors(path):
+        connection: Connection = _sqlite.connect(
+            uri,
+            uri=True,
+            isolation_level=None,
+            timeout=timeout_ms / 1_000,
+            check_same_thread=False,
+            cached_statements=256,
+        )
+        connection.execute("PRAGMA trusted_schema=OFF")
+        connection.execute("PRAGMA cell_size_check=ON")
+    return connection
+
+
+def is_complete_statement(sql: str) -> bool:
+    """Whether `sql` ends a statement; triggers with their inner semicolons count as one."""
+    complete: bool = _sqlite.complete_statement(sql)
+    return complete
+
+
+@contextmanager
+def translated_errors(path: Path) -> Iterator[None]:
+    """Turn the driver's exceptions into ours, naming the file and what to do."""
+    try:
+        yield
+    except DatabaseError as exc:
+        raise translate(exc, path) from exc
+
+
+def translate(exc: Exception, path: Path) -> SqlindexError:
+    """The error of ours that says what `exc`, raised by the driver on `path`, means."""
+    # Extended codes keep the primary code in the low byte; older drivers have only the message.
+    code = getattr(exc, "sqlite_errorcode", None)
+    primary = code & 0xFF if isinstance(code, int) else None
+    text = str(exc)
+    if primary in (5, 6) or "locked" in text:
+        return LockedError(f"index {path} is busy: {text}", hint="retry when the other program is done")
+    if primary == 13 or "is full" in text:
+        return StorageError(f"no space left while writing index {path}", hint="free space, then run the command again")
+    if primary == 8 or "readonly" in text:
+        return StorageError(f"index {path} cannot be written: {text}", hint="check permissions of the file and its folder")
+    if primary == 26 or "not a database" in text:
+        return NotAnIndexError(f"{path} is not an SQLite file", hint="name an index made by 'sqlindex init'")
+    if primary == 11 or "malformed" in text:
+        return CorruptIndexError(f"index {path} is damaged: {text}", hint="run 'sqlindex check', restore a backup or index again")
+    if primary == 14 or "unable to open" in text:
+        return StorageError(f"index {path} cannot be opened: {text}", hint="check that it exists and its folder is accessible")
+    if primary == 10 or "disk I/O" in text:
+        return StorageError(f"reading or writing index {path} failed: {text}", hint="check the disk, then run 'sqlindex check'")
+    if primary == 9 or text == "interrupted":
+        return StorageError(f"work on index {path} was interrupted")
+    return CorruptIndexError(f"index {path}: {text}", hint="run 'sqlindex check'")
+
+
+def read_header(path: Path) -> tuple[int, int]:
+    """`application_id` and `user_version` of the file's first page, without touching anything.
+
+    Opened as immutable, so no lock is taken and no sidecar is created or changed. The file is not
+    opened by ourselves: closing a plain descriptor would drop SQLite's locks of this process.
+
+    Raises:
+        NotAnIndexError: not an SQLite file.
+    """
+    connection = connect(path, "immutable")
+    try:
+        with translated_errors(path):
+            application_id = connection.execute("PRAGMA application_id").fetchone()[0]
+            user_version = connection.execute("PRAGMA user_version").fetchone()[0]
+    finally:
+        connection.close()
+    return application_id, user_version

@@ -1,0 +1,118 @@
+"""The lexical tables: contentless FTS5, fed with analysed text, equal to the head at any moment."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from sqlindex.store.contents import read_content
+from sqlindex.store.driver import Connection, Row
+
+LexicalTable = Literal["a", "b"]
+"""Which of the two fixed tables; identifiers never come from input."""
+
+Analyse = Callable[[str], str]
+
+HEADING_SEPARATOR = " › "
+
+
+@dataclass(frozen=True, slots=True)
+class FieldWeights:
+    """BM25 weights of the columns."""
+
+    title: float
+    headings: float
+    body: float
+    tags: float
+    path: float
+
+
+_VERSIONS = """
+    SELECT d.first_slot, p.parse_id, p.content_id, d.title, d.tags, d.path
+    FROM document_version d JOIN parse p USING(parse_id)
+    WHERE d.version_id = :version_id
+"""
+_CHUNKS = """
+    SELECT c.ord, c.start_char, c.end_char, x.heading_path
+    FROM chunk c JOIN section x ON x.parse_id = c.parse_id AND x.ord = c.section_ord
+    WHERE c.parse_id = :parse_id ORDER BY c.ord
+"""
+_INSERT = {
+    "a": "INSERT INTO chunk_fts_a(rowid, title, headings, body, tags, path) VALUES(?, ?, ?, ?, ?, ?)",
+    "b": "INSERT INTO chunk_fts_b(rowid, title, headings, body, tags, path) VALUES(?, ?, ?, ?, ?, ?)",
+}
+_DELETE = {
+    "a": "INSERT INTO chunk_fts_a(chunk_fts_a, rowid, title, headings, body, tags, path) "
+    "VALUES('delete', ?, ?, ?, ?, ?, ?)",
+    "b": "INSERT INTO chunk_fts_b(chunk_fts_b, rowid, title, headings, body, tags, path) "
+    "VALUES('delete', ?, ?, ?, ?, ?, ?)",
+}
+_CLEAR = {
+    "a": "INSERT INTO chunk_fts_a(chunk_fts_a) VALUES('delete-all')",
+    "b": "INSERT INTO chunk_fts_b(chunk_fts_b) VALUES('delete-all')",
+}
+_MATCH = {
+    "a": "SELECT rowid, -bm25(chunk_fts_a, :title, :headings, :body, :tags, :path) AS score "
+    "FROM chunk_fts_a WHERE chunk_fts_a MATCH :match ORDER BY score DESC, rowid",
+    "b": "SELECT rowid, -bm25(chunk_fts_b, :title, :headings, :body, :tags, :path) AS score "
+    "FROM chunk_fts_b WHERE chunk_fts_b MATCH :match ORDER BY score DESC, rowid",
+}
+
+
+def lexical_rows(connection: Connection, version_id: int, analyse: Analyse) -> list[Row]:
+    """The lexical rows of one version: slot, then analysed title, headings, body, tags and path.
+
+    A function of stored rows and the analyser only: deleting needs exactly the text that was
+    inserted, and a differing one would corrupt the table silently.
+    """
+    first_slot, parse_id, content_id, title, tags, path = connection.execute(
+        _VERSIONS, {"version_id": version_id}
+    ).fetchone()
+    chunks = connection.execute(_CHUNKS, {"parse_id": parse_id}).fetchall()
+    if not chunks:
+        return []
+    text = read_content(connection, content_id)
+    analysed_title, analysed_path = analyse(title), analyse(path)
+    analysed_tags = analyse(" ".join(json.loads(tags)))
+    rows = []
+    for ord_, start_char, end_char, heading_path in chunks:
+        headings = analyse(HEADING_SEPARATOR.join(json.loads(heading_path)))
+        body = analyse(text[start_char:end_char])
+        rows.append((first_slot + ord_, analysed_title, headings, body, analysed_tags, analysed_path))
+    return rows
+
+
+def insert_rows(connection: Connection, table: LexicalTable, rows: Sequence[Row]) -> None:
+    """Add lexical rows."""
+    connection.executemany(_INSERT[table], rows)
+
+
+def delete_rows(connection: Connection, table: LexicalTable, rows: Sequence[Row]) -> None:
+    """Take lexical rows out again, given as they were inserted."""
+    connection.executemany(_DELETE[table], rows)
+
+
+def clear_table(connection: Connection, table: LexicalTable) -> None:
+    """Empty a lexical table."""
+    connection.execute(_CLEAR[table])
+
+
+def matches(
+    connection: Connection, table: LexicalTable, match_expression: str, weights: FieldWeights
+) -> Iterator[tuple[int, float]]:
+    """(slot, score) of every matching chunk, highest BM25 score first, equal scores by slot.
+
+    Args:
+        match_expression: made by `search.lexical.match_expression`, never from raw input.
+    """
+    parameters = {
+        "match": match_expression,
+        "title": weights.title,
+        "headings": weights.headings,
+        "body": weights.body,
+        "tags": weights.tags,
+        "path": weights.path,
+    }
+    return iter(connection.execute(_MATCH[table], parameters))

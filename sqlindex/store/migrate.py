@@ -1,0 +1,169 @@
+"""Make an index file and bring an older one up to date; tables exist only in `migrations/`."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import cache
+from importlib import resources
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import NamedTuple
+
+from sqlindex.errors import NewerSchemaError, NotAnIndexError, StorageError
+from sqlindex.store.driver import (
+    Connection,
+    connect,
+    is_complete_statement,
+    read_header,
+    translated_errors,
+)
+
+APPLICATION_ID = 0x73716978
+"""`sqix`: says that an SQLite file is one of ours (`PRAGMA application_id`, seen by `file`)."""
+
+PAGE_SIZE = 4_096
+"""Smallest log for a small publish; see docs/decisions/0003-page-size.md."""
+
+
+class Migration(NamedTuple):
+    """One numbered step of the schema."""
+
+    number: int
+    name: str
+    sql: str
+
+
+@cache
+def migrations() -> tuple[Migration, ...]:
+    """All migrations in order: from the wheel's `sqlindex/migrations`, or beside the package."""
+    found = []
+    for entry in _folder().iterdir():
+        if entry.name.endswith(".sql"):
+            number, _, name = entry.name.removesuffix(".sql").partition("_")
+            found.append(Migration(int(number), name, entry.read_text(encoding="utf-8")))
+    found.sort()
+    if [m.number for m in found] != list(range(1, len(found) + 1)):
+        raise StorageError("the package's migrations are incomplete", hint="install sqlindex again")
+    return tuple(found)
+
+
+def _folder() -> Traversable:
+    package = resources.files("sqlindex")
+    inside = package.joinpath("migrations")
+    if inside.is_dir():
+        return inside
+    # An editable installation or a plain checkout: hatchling maps the folder only into wheels.
+    beside = Path(str(package)).parent / "migrations"
+    if beside.is_dir():
+        return beside
+    raise StorageError("the package's migrations are missing", hint="install sqlindex again")
+
+
+SCHEMA_VERSION = 5
+"""Number of the last migration; kept as a constant so that opening an index reads no SQL files."""
+
+
+def create(path: Path) -> None:
+    """Make a new, empty index at `path`, complete from the first moment it has that name.
+
+    The file is built under a temporary name in the same folder with mode 0600 and then linked into
+    place, so a crash leaves no half-made index and of several processes one wins.
+
+    Raises:
+        FileExistsError: something is at `path` already.
+        StorageError: the folder cannot be written.
+    """
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.new")
+    try:
+        try:
+            os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        except OSError as exc:
+            raise StorageError(
+                f"cannot create index {path}: {exc.strerror}", hint="check the folder's name and permissions"
+            ) from exc
+        connection = connect(temporary, "rw")
+        try:
+            with translated_errors(path):
+                connection.execute(f"PRAGMA page_size={PAGE_SIZE}")
+                connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
+                connection.execute("PRAGMA secure_delete=OFF")
+                connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
+                apply_pending(connection, from_version=0)
+                connection.execute("PRAGMA journal_mode=WAL")
+        finally:
+            connection.close()
+        try:
+            os.link(temporary, path)
+        except FileExistsError:
+            raise
+        except OSError:
+            # A file system without hard links; O_EXCL keeps the promise that nothing is overwritten.
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+            os.replace(temporary, path)
+    finally:
+        for suffix in ("", "-wal", "-shm", "-journal"):
+            with suppress(OSError):
+                os.unlink(f"{temporary}{suffix}")
+
+
+def apply_pending(connection: Connection, *, from_version: int) -> int:
+    """Apply the migrations after `from_version` in one transaction.
+
+    Returns:
+        The schema version afterwards.
+    """
+    pending = [m for m in migrations() if m.number > from_version]
+    if not pending:
+        return from_version
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        for migration in pending:
+            for statement in split_statements(migration.sql):
+                connection.execute(statement)
+        connection.execute(f"PRAGMA user_version={pending[-1].number}")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+    return pending[-1].number
+
+
+def split_statements(sql: str) -> Iterator[str]:
+    """The statements of `sql`; `executescript` would commit between them."""
+    statement = ""
+    for line in sql.splitlines(keepends=True):
+        statement += line
+        if line.rstrip().endswith(";") and is_complete_statement(statement):
+            yield statement
+            statement = ""
+    if statement.strip() and not all(
+        line.startswith("--") for line in statement.split("\n") if line.strip()
+    ):
+        raise StorageError("a migration ends in the middle of a statement", hint="install sqlindex again")
+
+
+def verify_header(path: Path) -> int:
+    """The schema version of the index at `path`, read without changing anything.
+
+    Raises:
+        NotAnIndexError: an SQLite file of another program, or no SQLite file.
+        NewerSchemaError: made by a newer version of this program.
+    """
+    application_id, user_version = read_header(path)
+    if application_id != APPLICATION_ID or user_version < 1:
+        raise NotAnIndexError(f"{path} is not a sqlindex file", hint="name an index made by 'sqlindex init'")
+    verify_version(path, user_version)
+    return user_version
+
+
+def verify_version(path: Path, user_version: int) -> None:
+    """Refuse a schema that this program does not know yet."""
+    if user_version > SCHEMA_VERSION:
+        raise NewerSchemaError(
+            f"index {path} was made by a newer version (schema {user_version}, this program knows {SCHEMA_VERSION})",
+            hint="upgrade sqlindex",
+        )

@@ -1,0 +1,166 @@
+"""Parses: the sections, chunks and links of one text under one recipe, shared by its versions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from sqlindex.model.chunks import ChunkSpan
+from sqlindex.model.documents import ParsedDocument
+from sqlindex.store.checksum import check8_of_values
+from sqlindex.store.driver import Connection, Row
+
+_FIND = "SELECT parse_id, chunks FROM parse WHERE content_id = :content_id AND recipe = :recipe"
+_INSERT = """
+    INSERT INTO parse(content_id, recipe, language, title, date, tags, front_matter, chunks, check8)
+    VALUES(:content_id, :recipe, :language, :title, :date, :tags, :front_matter, :chunks, :check8)
+"""
+_INSERT_SECTION = "INSERT INTO section VALUES(?, ?, ?, ?, ?, ?, ?, ?)"
+_INSERT_CHUNK = "INSERT INTO chunk VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_INSERT_LINK = "INSERT INTO link VALUES(?, ?, ?, ?, ?, ?)"
+_PUT_TEXT = "INSERT OR IGNORE INTO embedding_text(key) VALUES(?)"
+_TEXT_OF_KEY = "SELECT text_id FROM embedding_text WHERE key = ?"
+
+_PARSE = "SELECT recipe, language, title, date, tags, front_matter, chunks FROM parse WHERE parse_id = ?"
+_SECTIONS = """
+    SELECT ord, start_char, end_char, level, heading_line, heading_path, kind
+    FROM section WHERE parse_id = ? ORDER BY ord
+"""
+_CHUNKS = """
+    SELECT ord, start_char, end_char, start_line, end_line, section_ord, is_continuation, occurrence,
+      hex(fingerprint)
+    FROM chunk WHERE parse_id = ? ORDER BY ord
+"""
+_LINKS = "SELECT ord, target, label, start_char, is_wiki FROM link WHERE parse_id = ? ORDER BY ord"
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedChunk:
+    """A chunk ready to store.
+
+    Attributes:
+        span: where it lies.
+        fingerprint: of its text, 16 bytes.
+        occurrence: 0 for the first chunk of that text in the document, then 1, …
+        embedding_key: names its embedding text, or None when it gets no vector.
+    """
+
+    span: ChunkSpan
+    fingerprint: bytes
+    occurrence: int
+    embedding_key: bytes | None
+
+
+def find_parse(connection: Connection, content_id: int, recipe: str) -> tuple[int, int] | None:
+    """(parse id, number of chunks) of a content under a recipe, or None."""
+    found = connection.execute(_FIND, {"content_id": content_id, "recipe": recipe}).fetchone()
+    return None if found is None else (found[0], found[1])
+
+
+def put_parse(
+    connection: Connection,
+    content_id: int,
+    recipe: str,
+    parsed: ParsedDocument,
+    chunks: Sequence[PreparedChunk],
+) -> int:
+    """Store a parse with its sections, chunks and links; its id."""
+    tags = json.dumps(parsed.tags, ensure_ascii=False)
+    sections: list[Row] = [
+        (
+            ord_,
+            section.start_char,
+            section.end_char,
+            section.level,
+            section.heading_line,
+            json.dumps(section.heading_path, ensure_ascii=False),
+            section.kind.value,
+        )
+        for ord_, section in enumerate(parsed.sections)
+    ]
+    spans: list[Row] = [
+        (
+            ord_,
+            chunk.span.start_char,
+            chunk.span.end_char,
+            chunk.span.start_line,
+            chunk.span.end_line,
+            chunk.span.section,
+            int(chunk.span.is_continuation),
+            chunk.occurrence,
+        )
+        for ord_, chunk in enumerate(chunks)
+    ]
+    links: list[Row] = [
+        (ord_, link.target, link.label, link.start_char, int(link.is_wiki))
+        for ord_, link in enumerate(parsed.links)
+    ]
+    head = (recipe, parsed.language, parsed.title, parsed.date, tags, parsed.front_matter, len(chunks))
+    fingerprints = [chunk.fingerprint.hex().upper() for chunk in chunks]
+    check8 = _check8(
+        head, sections, [(*span, mark) for span, mark in zip(spans, fingerprints, strict=True)], links
+    )
+    cursor = connection.execute(
+        _INSERT,
+        {
+            "content_id": content_id,
+            "recipe": recipe,
+            "language": parsed.language,
+            "title": parsed.title,
+            "date": parsed.date,
+            "tags": tags,
+            "front_matter": parsed.front_matter,
+            "chunks": len(chunks),
+            "check8": check8,
+        },
+    )
+    parse_id = cursor.lastrowid
+    assert parse_id is not None
+    connection.executemany(_INSERT_SECTION, [(parse_id, *section) for section in sections])
+    keys = {chunk.embedding_key for chunk in chunks if chunk.embedding_key is not None}
+    connection.executemany(_PUT_TEXT, [(key,) for key in sorted(keys)])
+    text_by_key = {key: connection.execute(_TEXT_OF_KEY, (key,)).fetchone()[0] for key in keys}
+    connection.executemany(
+        _INSERT_CHUNK,
+        [
+            (
+                parse_id,
+                *span,
+                chunk.fingerprint,
+                None if chunk.embedding_key is None else text_by_key[chunk.embedding_key],
+            )
+            for span, chunk in zip(spans, chunks, strict=True)
+        ],
+    )
+    connection.executemany(_INSERT_LINK, [(parse_id, *link) for link in links])
+    return parse_id
+
+
+def has_embedding_text(connection: Connection, key: bytes, space_id: int) -> bool:
+    """Whether the space holds a vector for the embedding text of that key."""
+    return connection.execute(_VECTOR_OF_KEY, {"key": key, "space_id": space_id}).fetchone() is not None
+
+
+_VECTOR_OF_KEY = """
+    SELECT 1 FROM embedding_text t JOIN vector v ON v.vector_id = (:space_id << 40) | t.text_id
+    WHERE t.key = :key
+"""
+
+
+def damaged_parses(connection: Connection) -> Iterator[int]:
+    """Ids of parses whose rows no longer give their checksum."""
+    for parse_id, check8 in connection.execute("SELECT parse_id, check8 FROM parse").fetchall():
+        head = connection.execute(_PARSE, (parse_id,)).fetchone()
+        found = _check8(
+            head,
+            connection.execute(_SECTIONS, (parse_id,)).fetchall(),
+            connection.execute(_CHUNKS, (parse_id,)).fetchall(),
+            connection.execute(_LINKS, (parse_id,)).fetchall(),
+        )
+        if found != check8:
+            yield parse_id
+
+
+def _check8(head: Row, sections: Sequence[Row], chunks: Sequence[Row], links: Sequence[Row]) -> bytes:
+    return check8_of_values((head, sections, chunks, links))

@@ -1,0 +1,19 @@
+"""Settings that belong to the index itself."""
+
+from __future__ import annotations
+
+from sqlindex.store.driver import Connection
+
+_GET = "SELECT value FROM setting WHERE name = :name"
+_PUT = "INSERT OR REPLACE INTO setting(name, value) VALUES(:name, :value)"
+
+
+def get_setting(connection: Connection, name: str) -> str | None:
+    """The stored value, or None."""
+    found = connection.execute(_GET, {"name": name}).fetchone()
+    return None if found is None else str(found[0])
+
+
+def put_setting(connection: Connection, name: str, value: str) -> None:
+    """Store a value, replacing an earlier one."""
+    connection.execute(_PUT, {"name": name, "value": value})

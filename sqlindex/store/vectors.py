@@ -1,0 +1,182 @@
+"""Float32 vectors: one row for each embedding text in each vector space."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from sqlindex.errors import CorruptIndexError
+from sqlindex.store.checksum import check8
+from sqlindex.store.driver import Connection
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+READ_BLOCK = 1_024
+"""Vectors fetched and checked at a time."""
+
+_SPACE = "SELECT space_id, dimensions FROM vector_space WHERE identity = :identity"
+_SPACE_BY_ID = "SELECT identity, dimensions FROM vector_space WHERE space_id = :space_id"
+_ADD_SPACE = "INSERT INTO vector_space(identity, dimensions) VALUES(:identity, :dimensions)"
+_PUT = "INSERT OR REPLACE INTO vector(vector_id, norm, f32, check8) VALUES(?, ?, ?, ?)"
+_REFUSE = "INSERT OR REPLACE INTO vector_refusal(space_id, text_id, detail) VALUES(?, ?, ?)"
+_FORGIVE = "DELETE FROM vector_refusal WHERE space_id = ? AND text_id = ?"
+_READ = """
+    SELECT vector_id & 1099511627775, norm, f32, check8 FROM vector
+    WHERE vector_id BETWEEN (:space_id << 40) AND (:space_id << 40) + 1099511627775 ORDER BY vector_id
+"""
+# The chunks of the generation to be: what the build staged, and what lives on beside it.
+_MISSING = """
+    WITH next_parse AS (
+      SELECT parse_id FROM document_version WHERE build_id = :build_id AND born IS NULL
+      UNION
+      SELECT d.parse_id FROM document_version d
+      WHERE :is_new_space AND d.born IS NOT NULL AND d.died IS NULL
+        AND NOT EXISTS (SELECT 1 FROM build_removes r WHERE r.build_id = :build_id AND r.version_id = d.version_id)
+        AND NOT EXISTS (SELECT 1 FROM document_version n WHERE n.build_id = :build_id AND n.born IS NULL
+                        AND n.source_id = d.source_id AND n.document_id = d.document_id))
+    SELECT c.text_id, min(c.parse_id), c.ord
+    FROM next_parse JOIN chunk c USING(parse_id)
+    WHERE c.text_id IS NOT NULL
+      AND NOT EXISTS (SELECT 1 FROM vector v WHERE v.vector_id = (:space_id << 40) | c.text_id)
+      AND NOT (:skips_refused
+               AND EXISTS (SELECT 1 FROM vector_refusal f WHERE f.space_id = :space_id AND f.text_id = c.text_id))
+    GROUP BY c.text_id ORDER BY min(c.parse_id), c.ord
+"""
+
+_LIVE_PARSES = """
+    SELECT version_id, source_id, document_id, parse_id FROM document_version
+    WHERE born IS NOT NULL AND died IS NULL
+"""
+_LACKING = """
+    SELECT t.key FROM chunk c JOIN embedding_text t USING(text_id)
+    WHERE c.parse_id = :parse_id
+      AND NOT EXISTS (SELECT 1 FROM vector v WHERE v.vector_id = (:space_id << 40) | c.text_id)
+      AND NOT (:skips_refused
+               AND EXISTS (SELECT 1 FROM vector_refusal f WHERE f.space_id = :space_id AND f.text_id = c.text_id))
+"""
+
+
+def find_space(connection: Connection, identity: str) -> tuple[int, int] | None:
+    """(space id, dimensions) of a document encoding, or None."""
+    found = connection.execute(_SPACE, {"identity": identity}).fetchone()
+    return None if found is None else (found[0], found[1])
+
+
+def space_of(connection: Connection, space_id: int) -> tuple[str, int]:
+    """(identity, dimensions) of a space.
+
+    Raises:
+        CorruptIndexError: a generation names a space that is not there.
+    """
+    found = connection.execute(_SPACE_BY_ID, {"space_id": space_id}).fetchone()
+    if found is None:
+        raise CorruptIndexError(f"vector space {space_id} is missing", hint="run 'sqlindex check'")
+    return found[0], found[1]
+
+
+def add_space(connection: Connection, identity: str, dimensions: int) -> int:
+    """Register a document encoding; its space id."""
+    cursor = connection.execute(_ADD_SPACE, {"identity": identity, "dimensions": dimensions})
+    assert cursor.lastrowid is not None
+    return cursor.lastrowid
+
+
+def missing_texts(
+    connection: Connection, build_id: int, space_id: int, *, is_new_space: bool, skips_refused: bool
+) -> list[tuple[int, int, int]]:
+    """(text id, parse id, chunk ord) of each embedding text that the build needs a vector for.
+
+    One place is named for each text, in order of parses and chunks, so that texts are embedded in
+    the order of the documents.
+    """
+    parameters = {
+        "build_id": build_id,
+        "space_id": space_id,
+        "is_new_space": int(is_new_space),
+        "skips_refused": int(skips_refused),
+    }
+    return connection.execute(_MISSING, parameters).fetchall()
+
+
+def put_vectors(
+    connection: Connection, space_id: int, text_ids: Sequence[int], vectors: npt.NDArray[np.float32]
+) -> None:
+    """Store checked vectors.
+
+    Args:
+        vectors: float32 of shape (len(text_ids), dimensions); row i belongs to `text_ids[i]`.
+    """
+    rows = []
+    for text_id, vector in zip(text_ids, vectors, strict=True):
+        blob = vector.astype("<f4").tobytes()
+        norm = math.sqrt(math.fsum(float(x) * float(x) for x in vector))
+        rows.append(((space_id << 40) | text_id, norm, blob, check8(blob)))
+    connection.executemany(_PUT, rows)
+    connection.executemany(_FORGIVE, [(space_id, text_id) for text_id in text_ids])
+
+
+def put_vector_refusals(connection: Connection, space_id: int, details: Mapping[int, str]) -> None:
+    """Record texts, by text id, that are published without a vector."""
+    connection.executemany(_REFUSE, [(space_id, text_id, detail) for text_id, detail in details.items()])
+
+
+def read_vectors(
+    connection: Connection, space_id: int, dimensions: int
+) -> Iterator[tuple[list[int], npt.NDArray[np.float64], npt.NDArray[np.float32]]]:
+    """The vectors of a space in blocks, ascending by text id: (text ids, norms, vectors).
+
+    Norms are float64 of shape (n,), vectors float32 of shape (n, dimensions), read-only.
+
+    Raises:
+        CorruptIndexError: a vector is damaged, of wrong width, or its norm is not a positive
+            number; the message names the text id.
+    """
+    import numpy as np
+
+    width = 4 * dimensions
+    cursor = connection.execute(_READ, {"space_id": space_id})
+    rows = iter(cursor)
+    while block := [row for row, _ in zip(rows, range(READ_BLOCK), strict=False)]:
+        for text_id, norm, blob, check in block:
+            if len(blob) != width or check8(blob) != check or not 0 < norm < math.inf:
+                raise CorruptIndexError(
+                    f"the vector of text {text_id} in space {space_id} is damaged",
+                    hint="lexical search still works; run 'sqlindex check', then refresh",
+                )
+        yield (
+            [row[0] for row in block],
+            np.array([row[1] for row in block], np.float64),
+            np.frombuffer(b"".join(row[2] for row in block), "<f4").reshape(len(block), dimensions),
+        )
+
+
+def lacking_texts(
+    connection: Connection,
+    space_id: int,
+    parse_ids: set[int],
+    *,
+    replaced: set[tuple[int, str]] | None,
+    removed: set[int],
+    skips_refused: bool,
+) -> set[bytes]:
+    """Keys of stored embedding texts that a planned build would need a vector for.
+
+    Args:
+        parse_ids: stored parses of the documents that the build would stage.
+        replaced: (source id, document id) of those documents if the space is new, so that
+            documents living on need vectors too; else None.
+        removed: version ids that the build would end.
+    """
+    wanted = set(parse_ids)
+    if replaced is not None:
+        for version_id, source_id, document_id, parse_id in connection.execute(_LIVE_PARSES):
+            if version_id not in removed and (source_id, document_id) not in replaced:
+                wanted.add(parse_id)
+    lacking = set()
+    for parse_id in wanted:
+        parameters = {"parse_id": parse_id, "space_id": space_id, "skips_refused": int(skips_refused)}
+        lacking.update(row[0] for row in connection.execute(_LACKING, parameters))
+    return lacking
