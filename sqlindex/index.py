@@ -15,7 +15,6 @@ from sqlindex.config import IndexConfig, SearchConfig
 from sqlindex.errors import (
     DuplicateError,
     EmbedderRequiredError,
-    UnknownDocumentError,
     UsageError,
 )
 from sqlindex.model.requests import DEFAULT_LIMIT, Filters, Mode, SearchRequest
@@ -97,7 +96,9 @@ class Index:
             NotAnIndexError: the file is not an index; `NewerSchemaError` if a newer version made it.
         """
         search_config = search_config or SearchConfig()
-        file = IndexFile.open(Path(path), make=create, busy_timeout_ms=search_config.busy_timeout_ms)
+        file = IndexFile.open(
+            Path(path), make=create, busy_timeout_ms=search_config.busy_timeout_ms
+        )
         return cls(
             file,
             embedder=embedder,
@@ -564,7 +565,9 @@ class Index:
 
         def parser_of(file_type: FileType) -> Parser:
             is_missing = file_type.parser not in parsers
-            return parsers.parser("text" if is_missing and file_type.text_fallback else file_type.parser)
+            return parsers.parser(
+                "text" if is_missing and file_type.text_fallback else file_type.parser
+            )
 
         return RefreshJob(
             listings=listings,
@@ -573,7 +576,9 @@ class Index:
             cause=cause,
             rules=Rules(strict=strict, verify=verify),
             removed_version_ids=removed_version_ids,
-            removed_changes=removed_changes if isinstance(removed_changes, ChangeLog) else ChangeLog(),
+            removed_changes=removed_changes
+            if isinstance(removed_changes, ChangeLog)
+            else ChangeLog(),
             allow_bad_vectors=allow_bad_vectors,
             cancel=cancel or CancelToken(),
             progress=progress or no_progress,

@@ -6,6 +6,7 @@ import zipfile
 import zlib
 from collections.abc import Iterable
 from pathlib import Path
+from typing import IO
 
 from sqlindex.embedding.models import KnownModel, PinnedFile
 from sqlindex.embedding.pinned_copy import RouteError, Watch, copy_pinned
@@ -46,7 +47,7 @@ def copy_from_zip(model: KnownModel, archive_path: Path, folder: Path, watch: Wa
         RouteError: the archive cannot be read, lacks a file or has one with other bytes.
     """
     try:
-        with zipfile.ZipFile(archive_path) as archive:
+        with _open(archive_path) as file, zipfile.ZipFile(file) as archive:
             members = [entry for entry in archive.infolist() if not entry.is_dir()]
             for pinned in model.files:
                 named = [m for m in members if m.filename.rsplit("/", 1)[-1] == pinned.name]
@@ -108,8 +109,15 @@ def _copy_files(
         named = [path for path in paths if path.name == pinned.name and path.is_file()]
         right = [path for path in named if path.stat().st_size == pinned.byte_size]
         _require_any(pinned, found=len(named), right=len(right), place=place)
-        with right[0].open("rb") as reader:
+        with _open(right[0]) as reader:
             copy_pinned(reader, pinned, folder, watch)
+
+
+def _open(path: Path) -> IO[bytes]:
+    try:
+        return path.open("rb")
+    except OSError as exc:
+        raise RouteError(f"{path} cannot be opened: {exc.strerror}") from exc
 
 
 def _require_any(pinned: PinnedFile, *, found: int, right: int, place: str) -> None:

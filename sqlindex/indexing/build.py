@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from sqlindex.cancellation import CancelToken
 from sqlindex.chunking.embedding_text import embedding_text
@@ -25,6 +26,10 @@ from sqlindex.store.driver import Connection
 from sqlindex.store.parses import find_parse, put_parse
 from sqlindex.store.sources import SourceRow
 from sqlindex.store.vectors import missing_texts, put_vector_refusals, put_vectors
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 _PLACE = """
     SELECT p.content_id, c.start_char, c.end_char, c.start_line, c.end_line, c.is_continuation, x.heading_path
@@ -91,7 +96,11 @@ def embed_missing(
     """
     done = Embedded()
     places = missing_texts(
-        writer.connection, build_id, space_id, is_new_space=is_new_space, skips_refused=allow_bad_vectors
+        writer.connection,
+        build_id,
+        space_id,
+        is_new_space=is_new_space,
+        skips_refused=allow_bad_vectors,
     )
     identity, dimensions = embedder.identity, embedder.dimensions
     reader = _TextReader(writer.connection)
@@ -142,7 +151,7 @@ def vector_faults(vectors: object, count: int, dimensions: int) -> dict[int, str
     """
     import numpy as np
 
-    array = vectors if isinstance(vectors, np.ndarray) else np.empty(0)
+    array: npt.NDArray[np.generic] = vectors if isinstance(vectors, np.ndarray) else np.empty(0)
     if array.ndim != 2 or array.shape[0] != count:
         raise BadVectorError(
             f"the embedder gave an array of shape {array.shape} for {count} texts of width {dimensions}",
@@ -151,8 +160,8 @@ def vector_faults(vectors: object, count: int, dimensions: int) -> dict[int, str
     if array.shape[1] != dimensions:
         return dict.fromkeys(range(count), f"width {array.shape[1]} instead of {dimensions}")
     faults: dict[int, str] = {}
-    finite = np.isfinite(array).all(axis=1)
-    nonzero = array.any(axis=1)
+    finite = np.asarray(np.isfinite(array).all(axis=1))
+    nonzero = np.asarray(array.any(axis=1))
     for row in np.flatnonzero(~(finite & nonzero)).tolist():
         faults[row] = "not finite" if not finite[row] else "all zeros"
     return faults

@@ -119,7 +119,9 @@ def walk(
         version = lookup(entry.document_id)
         recipe = workshop.recipe(entry.type_name)
         if recipe is None:
-            _refuse(unsupported(entry.document_id, entry.type_name), rules, listing.row.name, difference)
+            _refuse(
+                unsupported(entry.document_id, entry.type_name), rules, listing.row.name, difference
+            )
             seen.discard(entry.document_id)
             continue
         known = known_stats.get(entry.document_id)
@@ -174,7 +176,12 @@ def walk(
 
 
 def _is_unchanged(stat: FileStat | None, known: StatRow | None, version: LiveVersion) -> bool:
-    if stat is None or known is None or stat != known.stat or known.raw_digest != version.raw_digest:
+    if (
+        stat is None
+        or known is None
+        or stat != known.stat
+        or known.raw_digest != version.raw_digest
+    ):
         return False
     return max(stat.mtime_ns, stat.ctime_ns) + RACY_NS < known.read_ns
 
@@ -190,7 +197,12 @@ def _remember(
     stat = raw.stat or ref.stat
     if stat is not None:
         row = StatRow(stat, read_ns, raw_digest)
-        if known is None or known.stat != stat or known.raw_digest != raw_digest or _was_racy(known):
+        if (
+            known is None
+            or known.stat != stat
+            or known.raw_digest != raw_digest
+            or _was_racy(known)
+        ):
             difference.stats.append((ref.document_id, row))
 
 
@@ -218,7 +230,9 @@ def _end_of_listing(
     kept_folders = tuple(i for i in kept_ids if i.endswith("/"))
 
     def is_kept(document_id: str) -> bool:
-        return document_id in kept_ids or bool(kept_folders and document_id.startswith(kept_folders))
+        return document_id in kept_ids or bool(
+            kept_folders and document_id.startswith(kept_folders)
+        )
 
     for document_id, version in sorted(live.items()):
         if document_id not in seen and not is_kept(document_id):

@@ -127,7 +127,10 @@ def unsupported(document_id: str, type_name: str) -> Refusal:
     """The refusal of a document whose type is not registered."""
     detail = f"no file type for extension {type_name!r}" if type_name else "no extension"
     return Refusal(
-        document_id, RefusalReason.UNSUPPORTED, detail, "see docs/reference/file-types.md for the types"
+        document_id,
+        RefusalReason.UNSUPPORTED,
+        detail,
+        "see docs/reference/file-types.md for the types",
     )
 
 

@@ -36,6 +36,7 @@ from sqlindex.store.generations import (
     read_head,
     stage_lexical,
 )
+from sqlindex.store.lexical import LexicalTable
 from sqlindex.store.parses import has_embedding_text
 from sqlindex.store.sources import (
     drop_file_stats,
@@ -64,7 +65,7 @@ class RefreshJob:
     workshop: Workshop
     embedder: Embedder | None
     cause: str = "refresh"
-    rules: Rules = Rules()
+    rules: Rules = field(default_factory=Rules)
     removed_version_ids: Sequence[int] = ()
     removed_changes: ChangeLog = field(default_factory=ChangeLog)
     allow_bad_vectors: bool = False
@@ -117,7 +118,8 @@ def refresh(writer: Writer, job: RefreshJob) -> RefreshReport:
         )
     job.cancel.check()
     changes = log.finished(
-        embedding_inputs=embedded.texts, rebuilt=_rebuilt(head, job.embedder, is_new_space=is_new_space)
+        embedding_inputs=embedded.texts,
+        rebuilt=_rebuilt(head, job.embedder, is_new_space=is_new_space),
     )
     generation = _publish(writer, job, build_id, head, changes, space_id, embedded)
     _remember(writer, differences)
@@ -235,7 +237,7 @@ def _publish(
             return None
         is_large = changed_chunks(connection, build_id) >= job.workshop.config.staged_fts_chunks
     job.progress(Progress("publish", 0, 1))
-    spare = None
+    spare: LexicalTable | None = None
     if is_large or is_other_analyzer:
         spare = "a" if head.lexical == "b" else "b"
         stage_lexical(writer, build_id, spare, analyse, job.cancel)

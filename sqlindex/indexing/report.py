@@ -104,9 +104,14 @@ class ChangeLog:
         """The collected changes in their final order."""
         notes = rebuilt
         if self.reparsed:
-            notes = (f"chunks of {self.reparsed} documents: parser, chunker or their options changed", *rebuilt)
+            notes = (
+                f"chunks of {self.reparsed} documents: parser, chunker or their options changed",
+                *rebuilt,
+            )
         return Changes(
-            documents=tuple(sorted(self.documents, key=lambda c: (c.source, c.document_id, c.kind))),
+            documents=tuple(
+                sorted(self.documents, key=lambda c: (c.source, c.document_id, c.kind))
+            ),
             unchanged=self.unchanged,
             refused=tuple(sorted(self.refused, key=lambda r: (r[0], r[1].document_id))),
             embedding_inputs=embedding_inputs,

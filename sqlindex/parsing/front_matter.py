@@ -13,7 +13,7 @@ MAX_DEPTH = 32
 _CLOSING = re.compile(r"^(?:---|\.\.\.)[ \t]*\r?$", re.MULTILINE)
 _OPENING = re.compile(r"\ufeff?---[ \t]*\r?\n")
 _KEY_LINE = re.compile(r"\s*[\w\"'][^:\n]*:(?:\s|$)")
-_YAML_DATE = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})(?:(?:[Tt]|[ \t]+)(\d{1,2}:\d\d.*))?$")
+_DATE = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})(?:(?:[Tt]|[ \t]+)(\d{1,2})(:\d\d.*))?$")
 _NULLS = frozenset({"", "~", "null", "Null", "NULL"})
 
 
@@ -109,20 +109,21 @@ def _title(value: object) -> str | None:
 
 def _date(value: object) -> str | None:
     """ISO 8601 of what YAML calls a date or a timestamp, else None."""
-    found = _YAML_DATE.match(value.strip()) if isinstance(value, str) else None
+    found = _DATE.match(value.strip()) if isinstance(value, str) else None
     if found is None:
         return None
-    year, month, day, time = found.groups()
+    year, month, day, hour, rest = found.groups()
     try:
         day_iso = date(int(year), int(month), int(day)).isoformat()
-        if time is None:
-            return day_iso
-        time = re.sub(r"\s+", "", time).replace("z", "Z")
-        time = re.sub(r"([+-])(\d)(?=$|:)", r"\g<1>0\2", time).rjust(len(time) + 1, "0")
-        time = time if re.match(r"0\d:", time) else time[1:]
-        return datetime.fromisoformat(f"{day_iso}T{time}").isoformat()
     except ValueError:
         return None
+    if hour is None:
+        return day_iso
+    try:
+        clock = f"{int(hour):02}{rest}".replace(" ", "").upper()
+        return datetime.fromisoformat(f"{day_iso}T{clock}").isoformat()
+    except ValueError:
+        return day_iso
 
 
 def _tags(value: object) -> tuple[str, ...]:

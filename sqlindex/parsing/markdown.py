@@ -12,6 +12,7 @@ from sqlindex.parsing.sections import whole_text
 
 if TYPE_CHECKING:
     from sqlindex.parsing.markdown_blocks import InlineBlock
+    from sqlindex.parsing.markdown_links import InlineLink
 
 MARKDOWN_VERSION = 1
 """1: CommonMark headings and links, wiki links, YAML front matter."""
@@ -45,7 +46,7 @@ class MarkdownParser:
         table = LineTable(text)
         try:
             headings, links = _structure(text, table, body_start)
-        except ZeroDivisionError:  # a failure of a foreign parser must not lose the document
+        except Exception:  # a failure of a foreign parser must not lose the document
             headings, links = [], []
         sections = [*_opening_sections(text, front_matter), *_sections(text, body_start, headings)]
         title = front_matter.title if front_matter else None
@@ -80,9 +81,9 @@ def _structure(text: str, table: LineTable, body_start: int) -> tuple[list[_Head
             name = displayed_text(block.content[: 4 * MAX_HEADING_CHARS], env)
             name = name[:MAX_HEADING_CHARS].strip()
             headings.append((table.char_of(line), line, block.level, name))
-        for found in inline_links(block.content, env):
-            start_char = _source_offset(text, table, line, block, found.position)
-            links.append(Link(found.target, found.label, start_char, found.is_wiki))
+        found = inline_links(block.content, env)
+        if found:
+            links.extend(_located(text, table, line, block, found))
     return headings, links
 
 
@@ -99,26 +100,34 @@ def _lines_at_lf_only(text: str) -> str:
     return " " + text[1:] if text.startswith("\ufeff") else text
 
 
-def _source_offset(
-    text: str, table: LineTable, first_line: int, block: InlineBlock, position: int
-) -> int:
-    """Offset in the document of a position in a block's content.
+def _located(
+    text: str, table: LineTable, first_line: int, block: InlineBlock, found: list[InlineLink]
+) -> Iterable[Link]:
+    """Turn positions in a block's content into offsets in the document.
 
     Line i of the content is the tail of the i-th source line, less markers, indentation and
     trailing spaces, so it is found by searching that source line from its end.
     """
-    content = block.content
-    line_start = content.rfind("\n", 0, position) + 1
-    line_end = content.find("\n", position)
-    content_line = content[line_start : len(content) if line_end < 0 else line_end]
-    line = first_line + content.count("\n", 0, position)
-    source_start = table.char_of(line)
-    source_line = _lines_at_lf_only(text[source_start : table.end_of(line)])
+    line, line_start, line_end = first_line - 1, 0, -1
+    shift = 0
+    for link in found:
+        while link.position > line_end:
+            line, line_start = line + 1, line_end + 1
+            line_end = block.content.find("\n", line_start)
+            line_end = len(block.content) if line_end < 0 else line_end
+            if link.position <= line_end:
+                shift = _shift(text, table, line, block.content[line_start:line_end])
+        yield Link(link.target, link.label, link.position - line_start + shift, link.is_wiki)
+
+
+def _shift(text: str, table: LineTable, line: int, content_line: str) -> int:
+    """Offset in the document of the first character of a content line."""
+    start = table.char_of(line)
+    source_line = _lines_at_lf_only(text[start : table.end_of(line)])
     # Indentation may have been tabs that markdown-it expanded.
     visible = content_line.lstrip(" \t")
-    indent = len(content_line) - len(visible)
     column = source_line.rfind(visible.rstrip(" \t"))
-    return source_start + max(column, 0) + max(position - line_start - indent, 0)
+    return start + max(column, 0) - (len(content_line) - len(visible))
 
 
 def _opening_sections(text: str, front_matter: FrontMatter | None) -> Iterable[Section]:

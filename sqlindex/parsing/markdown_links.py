@@ -66,7 +66,7 @@ def inline_links(content: str, env: _Env) -> list[InlineLink]:
 
 
 def _may_hold_link(content: str, env: _Env) -> bool:
-    if "](" in content or "[[" in content:
+    if "](" in content or _WIKI.search(content) is not None:
         return True
     if "references" in env and "]" in content:
         return True

@@ -62,7 +62,9 @@ def condition_of(filters: Filters) -> Condition | None:
         parts.append(f"{_WHEN} <= :date_to")
     for position, (name, value) in enumerate(sorted(filters.metadata.items())):
         if _FIELD.fullmatch(name) is None:
-            raise FilterError(f"metadata field {name!r} cannot be filtered", hint="no quotes in field names")
+            raise FilterError(
+                f"metadata field {name!r} cannot be filtered", hint="no quotes in field names"
+            )
         values[f"field{position}"] = f'$."{name}"'
         values[f"value{position}"] = int(value) if isinstance(value, bool) else value
         parts.append(f"json_extract(d.metadata, :field{position}) IS :value{position}")
@@ -73,7 +75,9 @@ def condition_of(filters: Filters) -> Condition | None:
 
 def _date(text: str) -> str:
     if _DATE.fullmatch(text) is None:
-        raise FilterError(f"{text!r} is no ISO 8601 date", hint="for example 2026-11-30 or 2026-11-30T12:00:00Z")
+        raise FilterError(
+            f"{text!r} is no ISO 8601 date", hint="for example 2026-11-30 or 2026-11-30T12:00:00Z"
+        )
     return text
 
 

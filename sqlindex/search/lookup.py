@@ -76,11 +76,14 @@ def get_chunk(
         UnknownDocumentError: the head has no such chunk.
     """
     generation = read_head(connection).generation
-    for slot, source, document_id, fingerprint, occurrence in chunk_identities(connection, generation):
+    for slot, source, document_id, fingerprint, occurrence in chunk_identities(
+        connection, generation
+    ):
         if id_of(source, document_id, fingerprint, occurrence) == chunk_id:
             row = read_chunk(connection, generation, slot)
             assert row is not None
             return Chunk(**provenance(row, uri_of))
     raise UnknownDocumentError(
-        f"generation {generation} has no chunk {chunk_id}", hint="search again: the document has changed"
+        f"generation {generation} has no chunk {chunk_id}",
+        hint="search again: the document has changed",
     )

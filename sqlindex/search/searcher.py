@@ -151,9 +151,7 @@ class Searcher:
             ranges = version_ranges(connection, read_head(connection).generation, condition)
         return any(chunks for _, chunks in ranges)
 
-    def _embed(
-        self, query: str, embedder: Embedder | None, head: Head
-    ) -> npt.NDArray[np.float32]:
+    def _embed(self, query: str, embedder: Embedder | None, head: Head) -> npt.NDArray[np.float32]:
         from sqlindex.search.semantic.query_vector import embed_query
 
         assert embedder is not None
@@ -172,7 +170,9 @@ class Searcher:
             )
         vector = embed_query(embedder, query)
         if (embedder.identity, embedder.dimensions) != before:
-            raise EmbedderMismatchError("the embedder changed during the search", hint="search again")
+            raise EmbedderMismatchError(
+                "the embedder changed during the search", hint="search again"
+            )
         return vector
 
     def _lexical(
@@ -228,7 +228,9 @@ class Searcher:
         if mode == "semantic":
             top = top_positions(scores, window)
             return [
-                Ranked(int(slots[positions[at]]), semantic_rank=rank, semantic_score=float(scores[at]))
+                Ranked(
+                    int(slots[positions[at]]), semantic_rank=rank, semantic_score=float(scores[at])
+                )
                 for rank, at in enumerate(top.tolist(), start=1)
             ]
         order = top_positions(scores, len(scores))
@@ -236,10 +238,13 @@ class Searcher:
         semantic_scores = scores[order].tolist()
         _require_analyzer(head)
         channel = LexicalChannel(connection, head.lexical, self._config)
-        ranges = None if condition is None else version_ranges(connection, head.generation, condition)
+        ranges = (
+            None if condition is None else version_ranges(connection, head.generation, condition)
+        )
         position_by_slot = {slot: at for at, slot in enumerate(slots.tolist())}
         matched = [
-            (-score, position_by_slot[slot]) for slot, score in channel.scores(terms, ranges, cancel)
+            (-score, position_by_slot[slot])
+            for slot, score in channel.scores(terms, ranges, cancel)
         ]
         matched.sort()
         cancel.check()

@@ -88,7 +88,10 @@ _LIVE_SLOTS = """
     SELECT d.first_slot + c.ord FROM document_version d JOIN chunk c ON c.parse_id = d.parse_id
     WHERE d.born IS NOT NULL AND d.died IS NULL
 """
-_LEXICAL_SLOTS = {"a": "SELECT id FROM chunk_fts_a_docsize", "b": "SELECT id FROM chunk_fts_b_docsize"}
+_LEXICAL_SLOTS = {
+    "a": "SELECT id FROM chunk_fts_a_docsize",
+    "b": "SELECT id FROM chunk_fts_b_docsize",
+}
 _LIVE_VERSIONS = "SELECT version_id FROM document_version WHERE born IS NOT NULL AND died IS NULL ORDER BY version_id"
 _VOCABULARY = {
     "a": "CREATE VIRTUAL TABLE temp.stored_terms USING fts5vocab(main, chunk_fts_a, instance)",
@@ -98,10 +101,16 @@ _EXPECTED_TABLE = """
     CREATE VIRTUAL TABLE temp.expected USING fts5(title, headings, body, tags, path, content='',
       tokenize='unicode61 remove_diacritics 2')
 """
-_EXPECTED_TERMS = "CREATE VIRTUAL TABLE temp.expected_terms USING fts5vocab(temp, expected, instance)"
-_INSERT_EXPECTED = "INSERT INTO temp.expected(rowid, title, headings, body, tags, path) VALUES(?, ?, ?, ?, ?, ?)"
+_EXPECTED_TERMS = (
+    "CREATE VIRTUAL TABLE temp.expected_terms USING fts5vocab(temp, expected, instance)"
+)
+_INSERT_EXPECTED = (
+    "INSERT INTO temp.expected(rowid, title, headings, body, tags, path) VALUES(?, ?, ?, ?, ?, ?)"
+)
 _TERMS = "SELECT term, doc, col, offset FROM temp.{} "
-_CHUNK_SPANS = "SELECT ord, start_char, end_char, fingerprint FROM chunk WHERE parse_id = ? ORDER BY ord"
+_CHUNK_SPANS = (
+    "SELECT ord, start_char, end_char, fingerprint FROM chunk WHERE parse_id = ? ORDER BY ord"
+)
 
 
 def find_faults(
@@ -164,7 +173,10 @@ def _lexical_slots(connection: Connection, head: Head) -> Iterator[Finding]:
     ):
         slots = [row[0] for row in connection.execute(query)]
         if slots:
-            yield Finding("the lexical table holds the head's chunks", f"{len(slots)} {sign}, first slot {slots[0]}")
+            yield Finding(
+                "the lexical table holds the head's chunks",
+                f"{len(slots)} {sign}, first slot {slots[0]}",
+            )
 
 
 def _vectors(connection: Connection) -> Iterator[Finding]:
@@ -177,7 +189,9 @@ def _vectors(connection: Connection) -> Iterator[Finding]:
 
 
 def _texts(connection: Connection, fingerprint: Callable[[str], bytes]) -> Iterator[Finding]:
-    contents = connection.execute("SELECT content_id, digest FROM content ORDER BY content_id").fetchall()
+    contents = connection.execute(
+        "SELECT content_id, digest FROM content ORDER BY content_id"
+    ).fetchall()
     for content_id, digest in contents:
         try:
             text = read_content(connection, content_id)
@@ -186,7 +200,9 @@ def _texts(connection: Connection, fingerprint: Callable[[str], bytes]) -> Itera
             continue
         if hashlib.sha256(text.encode("utf-8")).digest() != digest:
             yield Finding("texts give their digest", f"content {content_id}")
-        parses = connection.execute("SELECT parse_id FROM parse WHERE content_id = ?", (content_id,))
+        parses = connection.execute(
+            "SELECT parse_id FROM parse WHERE content_id = ?", (content_id,)
+        )
         for (parse_id,) in parses.fetchall():
             for ord_, start, end, mark in connection.execute(_CHUNK_SPANS, (parse_id,)):
                 if fingerprint(text[start:end]) != mark:
@@ -208,7 +224,9 @@ def _lexical_terms(connection: Connection, head: Head, analyse: Analyse) -> Iter
     for want in expected:
         got = next(stored, None)
         if got != want:
-            yield Finding("the lexical table holds the terms of the texts", f"expected {want}, found {got}")
+            yield Finding(
+                "the lexical table holds the terms of the texts", f"expected {want}, found {got}"
+            )
             return
     extra = next(stored, None)
     if extra is not None:

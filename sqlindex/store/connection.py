@@ -18,7 +18,13 @@ from pathlib import Path
 from sqlindex.errors import NotAnIndexError, StorageError
 from sqlindex.store.driver import Connection, connect, translated_errors
 from sqlindex.store.lock import WriterLock
-from sqlindex.store.migrate import SCHEMA_VERSION, apply_pending, create, verify_header, verify_version
+from sqlindex.store.migrate import (
+    SCHEMA_VERSION,
+    apply_pending,
+    create,
+    verify_header,
+    verify_version,
+)
 
 LOG_LIMIT_BYTES = 16_000_000
 """The writer asks for a truncating checkpoint once the log is longer."""
@@ -57,12 +63,15 @@ class IndexFile:
             mode = os.stat(path).st_mode
         except FileNotFoundError:
             raise StorageError(
-                f"there is no index at {path}", hint="make one with 'sqlindex init', or name another with --db"
+                f"there is no index at {path}",
+                hint="make one with 'sqlindex init', or name another with --db",
             ) from None
         except OSError as exc:
             raise StorageError(f"index {path} is not accessible: {exc.strerror}") from exc
         if not stat.S_ISREG(mode):
-            raise NotAnIndexError(f"{path} is not a regular file", hint="name an index made by 'sqlindex init'")
+            raise NotAnIndexError(
+                f"{path} is not a regular file", hint="name an index made by 'sqlindex init'"
+            )
         verify_header(path)
         return cls(path, busy_timeout_ms=busy_timeout_ms)
 
@@ -90,7 +99,9 @@ class IndexFile:
                 yield connection
                 connection.execute("COMMIT")
             if state is not None and state != _FileState.of(self.path):
-                raise StorageError(f"index {self.path} changed while it was read", hint="search again")
+                raise StorageError(
+                    f"index {self.path} changed while it was read", hint="search again"
+                )
         except BaseException:
             with suppress(Exception):
                 if connection.in_transaction:
@@ -150,7 +161,8 @@ class IndexFile:
             verify_version(self.path, version)
             if version < SCHEMA_VERSION:
                 raise StorageError(
-                    f"index {self.path} has the older schema {version}", hint="run 'sqlindex refresh' to bring it up to date"
+                    f"index {self.path} has the older schema {version}",
+                    hint="run 'sqlindex refresh' to bring it up to date",
                 )
         except BaseException:
             connection.close()

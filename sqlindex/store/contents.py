@@ -83,7 +83,8 @@ def _read(connection: Connection, first_piece: int, start_char: int, end_char: i
     for piece_id, body, check in connection.execute(_PIECES, {"first": first, "last": last}):
         if check8(body.encode("utf-8")) != check:
             raise CorruptIndexError(
-                f"text piece {piece_id} is damaged", hint="run 'sqlindex check', restore a backup or index again"
+                f"text piece {piece_id} is damaged",
+                hint="run 'sqlindex check', restore a backup or index again",
             )
         bodies.append(body)
     if len(bodies) != last - first + 1:

@@ -106,6 +106,12 @@ def connect(path: Path, mode: str, *, timeout_ms: int = 5_000) -> Connection:
     return connection
 
 
+def connect_memory() -> Connection:
+    """A private database in memory, to ask the library what it can do."""
+    connection: Connection = _sqlite.connect(":memory:", isolation_level=None)
+    return connection
+
+
 def is_complete_statement(sql: str) -> bool:
     """Whether `sql` ends a statement; triggers with their inner semicolons count as one."""
     complete: bool = _sqlite.complete_statement(sql)
@@ -128,19 +134,38 @@ def translate(exc: Exception, path: Path) -> SqlindexError:
     primary = code & 0xFF if isinstance(code, int) else None
     text = str(exc)
     if primary in (5, 6) or "locked" in text:
-        return LockedError(f"index {path} is busy: {text}", hint="retry when the other program is done")
+        return LockedError(
+            f"index {path} is busy: {text}", hint="retry when the other program is done"
+        )
     if primary == 13 or "is full" in text:
-        return StorageError(f"no space left while writing index {path}", hint="free space, then run the command again")
+        return StorageError(
+            f"no space left while writing index {path}",
+            hint="free space, then run the command again",
+        )
     if primary == 8 or "readonly" in text:
-        return StorageError(f"index {path} cannot be written: {text}", hint="check permissions of the file and its folder")
+        return StorageError(
+            f"index {path} cannot be written: {text}",
+            hint="check permissions of the file and its folder",
+        )
     if primary == 26 or "not a database" in text:
-        return NotAnIndexError(f"{path} is not an SQLite file", hint="name an index made by 'sqlindex init'")
+        return NotAnIndexError(
+            f"{path} is not an SQLite file", hint="name an index made by 'sqlindex init'"
+        )
     if primary == 11 or "malformed" in text:
-        return CorruptIndexError(f"index {path} is damaged: {text}", hint="run 'sqlindex check', restore a backup or index again")
+        return CorruptIndexError(
+            f"index {path} is damaged: {text}",
+            hint="run 'sqlindex check', restore a backup or index again",
+        )
     if primary == 14 or "unable to open" in text:
-        return StorageError(f"index {path} cannot be opened: {text}", hint="check that it exists and its folder is accessible")
+        return StorageError(
+            f"index {path} cannot be opened: {text}",
+            hint="check that it exists and its folder is accessible",
+        )
     if primary == 10 or "disk I/O" in text:
-        return StorageError(f"reading or writing index {path} failed: {text}", hint="check the disk, then run 'sqlindex check'")
+        return StorageError(
+            f"reading or writing index {path} failed: {text}",
+            hint="check the disk, then run 'sqlindex check'",
+        )
     if primary == 9 or text == "interrupted":
         return StorageError(f"work on index {path} was interrupted")
     return CorruptIndexError(f"index {path}: {text}", hint="run 'sqlindex check'")

@@ -51,7 +51,9 @@ _HEAD = """
     SELECT h.generation, h.lexical, g.space_id, g.analyzer, g.documents, g.chunks, g.embedded_chunks, g.published_at
     FROM head h JOIN generation g USING(generation)
 """
-_FIND_GENERATION = "SELECT generation, published_at, space_id FROM generation WHERE generation = :generation"
+_FIND_GENERATION = (
+    "SELECT generation, published_at, space_id FROM generation WHERE generation = :generation"
+)
 _BEGIN = "INSERT INTO build(base_generation, started_at) VALUES(:base, :now)"
 _ABANDONED = """
     DELETE FROM document_version WHERE build_id IN (SELECT build_id FROM build) AND born IS NULL

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from sqlindex.store.contents import read_content
-from sqlindex.store.driver import Connection, Row
+from sqlindex.store.driver import Connection, Row, Value
 
 LexicalTable = Literal["a", "b"]
 """Which of the two fixed tables; identifiers never come from input."""
@@ -80,7 +80,9 @@ def lexical_rows(connection: Connection, version_id: int, analyse: Analyse) -> l
     for ord_, start_char, end_char, heading_path in chunks:
         headings = analyse(HEADING_SEPARATOR.join(json.loads(heading_path)))
         body = analyse(text[start_char:end_char])
-        rows.append((first_slot + ord_, analysed_title, headings, body, analysed_tags, analysed_path))
+        rows.append(
+            (first_slot + ord_, analysed_title, headings, body, analysed_tags, analysed_path)
+        )
     return rows
 
 
@@ -107,7 +109,7 @@ def matches(
     Args:
         match_expression: made by `search.lexical.match_expression`, never from raw input.
     """
-    parameters = {
+    parameters: dict[str, Value] = {
         "match": match_expression,
         "title": weights.title,
         "headings": weights.headings,

@@ -85,7 +85,9 @@ class WriterLock:
             if held:
                 name = f"process {os.getpid()} ({purpose} since {time.strftime('%Y-%m-%d %H:%M:%S')})\n"
                 os.ftruncate(descriptor, 0)
-                with suppress(OSError):  # the name is a courtesy; a full disk must not refuse the lock
+                with suppress(
+                    OSError
+                ):  # the name is a courtesy; a full disk must not refuse the lock
                     os.pwrite(descriptor, name.encode()[:_NAME_BYTES], 0)
                 self._descriptor = descriptor
         finally:

@@ -82,7 +82,8 @@ def create(path: Path) -> None:
             os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         except OSError as exc:
             raise StorageError(
-                f"cannot create index {path}: {exc.strerror}", hint="check the folder's name and permissions"
+                f"cannot create index {path}: {exc.strerror}",
+                hint="check the folder's name and permissions",
             ) from exc
         connection = connect(temporary, "rw")
         try:
@@ -143,7 +144,9 @@ def split_statements(sql: str) -> Iterator[str]:
     if statement.strip() and not all(
         line.startswith("--") for line in statement.split("\n") if line.strip()
     ):
-        raise StorageError("a migration ends in the middle of a statement", hint="install sqlindex again")
+        raise StorageError(
+            "a migration ends in the middle of a statement", hint="install sqlindex again"
+        )
 
 
 def verify_header(path: Path) -> int:
@@ -155,7 +158,9 @@ def verify_header(path: Path) -> int:
     """
     application_id, user_version = read_header(path)
     if application_id != APPLICATION_ID or user_version < 1:
-        raise NotAnIndexError(f"{path} is not a sqlindex file", hint="name an index made by 'sqlindex init'")
+        raise NotAnIndexError(
+            f"{path} is not a sqlindex file", hint="name an index made by 'sqlindex init'"
+        )
     verify_version(path, user_version)
     return user_version
 

@@ -22,7 +22,9 @@ _INSERT_LINK = "INSERT INTO link VALUES(?, ?, ?, ?, ?, ?)"
 _PUT_TEXT = "INSERT OR IGNORE INTO embedding_text(key) VALUES(?)"
 _TEXT_OF_KEY = "SELECT text_id FROM embedding_text WHERE key = ?"
 
-_PARSE = "SELECT recipe, language, title, date, tags, front_matter, chunks FROM parse WHERE parse_id = ?"
+_PARSE = (
+    "SELECT recipe, language, title, date, tags, front_matter, chunks FROM parse WHERE parse_id = ?"
+)
 _SECTIONS = """
     SELECT ord, start_char, end_char, level, heading_line, heading_path, kind
     FROM section WHERE parse_id = ? ORDER BY ord
@@ -96,10 +98,21 @@ def put_parse(
         (ord_, link.target, link.label, link.start_char, int(link.is_wiki))
         for ord_, link in enumerate(parsed.links)
     ]
-    head = (recipe, parsed.language, parsed.title, parsed.date, tags, parsed.front_matter, len(chunks))
+    head = (
+        recipe,
+        parsed.language,
+        parsed.title,
+        parsed.date,
+        tags,
+        parsed.front_matter,
+        len(chunks),
+    )
     fingerprints = [chunk.fingerprint.hex().upper() for chunk in chunks]
     check8 = _check8(
-        head, sections, [(*span, mark) for span, mark in zip(spans, fingerprints, strict=True)], links
+        head,
+        sections,
+        [(*span, mark) for span, mark in zip(spans, fingerprints, strict=True)],
+        links,
     )
     cursor = connection.execute(
         _INSERT,
@@ -139,7 +152,10 @@ def put_parse(
 
 def has_embedding_text(connection: Connection, key: bytes, space_id: int) -> bool:
     """Whether the space holds a vector for the embedding text of that key."""
-    return connection.execute(_VECTOR_OF_KEY, {"key": key, "space_id": space_id}).fetchone() is not None
+    return (
+        connection.execute(_VECTOR_OF_KEY, {"key": key, "space_id": space_id}).fetchone()
+        is not None
+    )
 
 
 _VECTOR_OF_KEY = """
@@ -162,5 +178,7 @@ def damaged_parses(connection: Connection) -> Iterator[int]:
             yield parse_id
 
 
-def _check8(head: Row, sections: Sequence[Row], chunks: Sequence[Row], links: Sequence[Row]) -> bytes:
+def _check8(
+    head: Row, sections: Sequence[Row], chunks: Sequence[Row], links: Sequence[Row]
+) -> bytes:
     return check8_of_values((head, sections, chunks, links))

@@ -84,7 +84,9 @@ _KEY = f"""
 _CANDIDATE_FROM = """
     FROM document_version d JOIN source s USING(source_id) JOIN parse p USING(parse_id)
 """
-_VERSION_RANGES = f"SELECT d.first_slot, d.chunks {_CANDIDATE_FROM} WHERE d.born IS NOT NULL AND {_LIVE}"
+_VERSION_RANGES = (
+    f"SELECT d.first_slot, d.chunks {_CANDIDATE_FROM} WHERE d.born IS NOT NULL AND {_LIVE}"
+)
 _CHUNK_COLUMNS = f"""
     SELECT d.first_slot + c.ord, coalesce(c.text_id, 0) {_CANDIDATE_FROM}
       JOIN chunk c ON c.parse_id = d.parse_id
@@ -129,7 +131,8 @@ def read_chunk(connection: Connection, generation: int, slot: int) -> ChunkRow |
         return None
     *values, first_piece = found
     values[10] = tuple(json.loads(values[10]))
-    return ChunkRow(*values, text=read_span(connection, first_piece, values[11], values[12]))
+    values.append(read_span(connection, first_piece, values[11], values[12]))
+    return ChunkRow(*values)
 
 
 def version_ranges(
@@ -161,22 +164,21 @@ def read_document(
     *values, front_matter, chunks, parse_id, content_id = found
     values[12] = tuple(json.loads(values[12]))
     values[13] = json.loads(values[13])
-    return DocumentRow(
-        *values,
-        front_matter=front_matter,
-        headings=tuple(
-            (line, tuple(json.loads(path))) for line, path in connection.execute(_HEADINGS, (parse_id,))
-        ),
-        links=tuple(
-            (target, label, start, bool(is_wiki))
-            for target, label, start, is_wiki in connection.execute(_LINKS, (parse_id,))
-        ),
-        chunks=chunks,
-        text=read_content(connection, content_id),
+    headings = tuple(
+        (line, tuple(json.loads(path))) for line, path in connection.execute(_HEADINGS, (parse_id,))
     )
+    links = tuple(
+        (target, label, start, bool(is_wiki))
+        for target, label, start, is_wiki in connection.execute(_LINKS, (parse_id,))
+    )
+    text = read_content(connection, content_id)
+    values += [front_matter, headings, links, chunks, text]
+    return DocumentRow(*values)
 
 
-def chunk_identities(connection: Connection, generation: int) -> Iterator[tuple[int, str, str, bytes, int]]:
+def chunk_identities(
+    connection: Connection, generation: int
+) -> Iterator[tuple[int, str, str, bytes, int]]:
     """(slot, source, document id, fingerprint, occurrence) of every chunk: O(chunks)."""
     return iter(connection.execute(_IDENTITIES, {"generation": generation}))
 
@@ -191,7 +193,11 @@ def find_documents(
           AND d.born IS NOT NULL AND {_LIVE}
         ORDER BY s.name, d.document_id
     """
-    parameters: dict[str, Value] = {"generation": generation, "wanted": path_or_id, "source": source}
+    parameters: dict[str, Value] = {
+        "generation": generation,
+        "wanted": path_or_id,
+        "source": source,
+    }
     return connection.execute(sql, parameters).fetchall()
 
 

@@ -87,14 +87,20 @@ def add_source(
     for known in list_sources(connection):
         if known.name == name:
             raise DuplicateError(
-                f"a source named {name!r} is registered already", hint="choose another name, or remove it first"
+                f"a source named {name!r} is registered already",
+                hint="choose another name, or remove it first",
             )
         if root is not None and known.root == root:
             raise DuplicateError(
                 f"the folder {root} is registered already as source {known.name!r}",
                 hint="one folder is one source",
             )
-    row = {"name": name, "kind": kind, "root": root, "options": json.dumps(dict(options), sort_keys=True)}
+    row = {
+        "name": name,
+        "kind": kind,
+        "root": root,
+        "options": json.dumps(dict(options), sort_keys=True),
+    }
     connection.execute(_ADD, row)
     return find_source(connection, name)
 
@@ -113,7 +119,9 @@ def file_stats(connection: Connection, source_id: int) -> dict[str, StatRow]:
     }
 
 
-def put_file_stats(connection: Connection, source_id: int, rows: Iterable[tuple[str, StatRow]]) -> None:
+def put_file_stats(
+    connection: Connection, source_id: int, rows: Iterable[tuple[str, StatRow]]
+) -> None:
     """Remember files as they were read."""
     connection.executemany(
         _PUT_STAT,
@@ -153,7 +161,9 @@ def replace_refusals(connection: Connection, source_id: int, found: Mapping[Refu
     """Make `found` the refused documents of a source, writing only what differs."""
     known = refusals(connection, source_id)
     gone = {refusal.document_id for refusal in known} - {refusal.document_id for refusal in found}
-    connection.executemany(_DROP_REFUSAL, [(source_id, document_id) for document_id in sorted(gone)])
+    connection.executemany(
+        _DROP_REFUSAL, [(source_id, document_id) for document_id in sorted(gone)]
+    )
     put_refusals(
         connection, source_id, {r: kept for r, kept in found.items() if known.get(r) is not kept}
     )
@@ -172,4 +182,6 @@ def put_refusals(connection: Connection, source_id: int, found: Mapping[Refusal,
 
 def drop_refusals(connection: Connection, source_id: int, document_ids: Iterable[str]) -> None:
     """Forget refusals of documents that are indexed or gone."""
-    connection.executemany(_DROP_REFUSAL, [(source_id, document_id) for document_id in document_ids])
+    connection.executemany(
+        _DROP_REFUSAL, [(source_id, document_id) for document_id in document_ids]
+    )

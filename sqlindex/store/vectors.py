@@ -120,7 +120,9 @@ def put_vectors(
 
 def put_vector_refusals(connection: Connection, space_id: int, details: Mapping[int, str]) -> None:
     """Record texts, by text id, that are published without a vector."""
-    connection.executemany(_REFUSE, [(space_id, text_id, detail) for text_id, detail in details.items()])
+    connection.executemany(
+        _REFUSE, [(space_id, text_id, detail) for text_id, detail in details.items()]
+    )
 
 
 def read_vectors(
@@ -175,8 +177,12 @@ def lacking_texts(
         for version_id, source_id, document_id, parse_id in connection.execute(_LIVE_PARSES):
             if version_id not in removed and (source_id, document_id) not in replaced:
                 wanted.add(parse_id)
-    lacking = set()
+    lacking: set[bytes] = set()
     for parse_id in wanted:
-        parameters = {"parse_id": parse_id, "space_id": space_id, "skips_refused": int(skips_refused)}
+        parameters = {
+            "parse_id": parse_id,
+            "space_id": space_id,
+            "skips_refused": int(skips_refused),
+        }
         lacking.update(row[0] for row in connection.execute(_LACKING, parameters))
     return lacking

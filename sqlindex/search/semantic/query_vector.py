@@ -26,12 +26,18 @@ def embed_query(embedder: Embedder, query: str) -> npt.NDArray[np.float32]:
     except SqlindexError:
         raise
     except Exception as exc:
-        raise EmbedderError(f"the embedder failed on the query: {type(exc).__name__}: {exc}") from exc
+        raise EmbedderError(
+            f"the embedder failed on the query: {type(exc).__name__}: {exc}"
+        ) from exc
     vector = np.array(given, dtype=np.float32, copy=True)
     if vector.shape != (embedder.dimensions,):
-        raise BadVectorError(f"the query vector has shape {vector.shape}, not ({embedder.dimensions},)")
+        raise BadVectorError(
+            f"the query vector has shape {vector.shape}, not ({embedder.dimensions},)"
+        )
     if not np.isfinite(vector).all():
         raise BadVectorError("the query vector is not finite")
     if not vector.any():
-        raise BadVectorError("the query vector is all zeros", hint="semantic search needs another query")
+        raise BadVectorError(
+            "the query vector is all zeros", hint="semantic search needs another query"
+        )
     return vector

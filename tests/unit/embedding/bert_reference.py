@@ -42,7 +42,7 @@ def sentence_vector(
 
     def layer_norm(value: Array, prefix: str) -> Array:
         centred = value - value.mean(-1, keepdims=True)
-        scaled = centred / np.sqrt(centred.var(-1, keepdims=True) + 1e-12)
+        scaled: Array = centred / np.sqrt(centred.var(-1, keepdims=True) + 1e-12)
         return scaled * get(f"{prefix}.weight") + get(f"{prefix}.bias")
 
     def split(value: Array) -> Array:

@@ -1,0 +1,1 @@
+"""The command line: data on stdout, everything else on stderr, documented exit codes."""

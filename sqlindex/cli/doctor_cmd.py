@@ -1,0 +1,133 @@
+"""`sqlindex doctor`: which SQLite, scan engine and model are used, and why."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from pathlib import Path
+
+import click
+
+from sqlindex.cli.options import db_option, json_option
+from sqlindex.cli.output import print_json, print_text
+
+_WAL_RESET_FIXED = (3, 51, 3)
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """One examined part: `state` is ok, note or fault; `why` says what follows."""
+
+    part: str
+    state: str
+    found: str
+    why: str
+
+
+@click.command("doctor")
+@json_option
+@db_option
+def command(as_json: bool, db: Path) -> int:
+    """Examine this installation and, if it exists, the index; exit with 1 on a fault."""
+    found = [*_installation(), *_models(), *_index(db)]
+    if as_json:
+        print_json({"diagnoses": [asdict(diagnosis) for diagnosis in found]})
+    else:
+        for diagnosis in found:
+            print_text(
+                f"{diagnosis.state:<5} {diagnosis.part:<12} {diagnosis.found}: {diagnosis.why}"
+            )
+    return 1 if any(diagnosis.state == "fault" for diagnosis in found) else 0
+
+
+def _installation() -> list[Diagnosis]:
+    from sqlindex.store.driver import (
+        MINIMUM_VERSION,
+        connect_memory,
+        driver_name,
+        sqlite_version,
+    )
+
+    version = tuple(int(part) for part in sqlite_version.split("."))
+    found = [Diagnosis("python", "ok", sys.version.split()[0], sys.executable)]
+    if version < MINIMUM_VERSION:
+        wanted = ".".join(str(part) for part in MINIMUM_VERSION)
+        found.append(Diagnosis("sqlite", "fault", sqlite_version, f"at least {wanted} is needed"))
+    elif version < _WAL_RESET_FIXED:
+        why = (
+            "has the WAL-reset race (fixed in 3.51.3); it cannot occur among sqlindex's own connections, "
+            "since only the locked writer checkpoints: do not write to the index with other programs"
+        )
+        found.append(Diagnosis("sqlite", "ok", f"{sqlite_version} ({driver_name})", why))
+    else:
+        found.append(Diagnosis("sqlite", "ok", f"{sqlite_version} ({driver_name})", "current"))
+    connection = connect_memory()
+    options = {row[0] for row in connection.execute("PRAGMA compile_options")}
+    connection.close()
+    has_fts5 = "ENABLE_FTS5" in options
+    found.append(
+        Diagnosis(
+            "lexical",
+            "ok" if has_fts5 else "fault",
+            "FTS5" if has_fts5 else "no FTS5",
+            "BM25 over contentless tables" if has_fts5 else "this SQLite was built without it",
+        )
+    )
+    numpy = _version("numpy")
+    found.append(
+        Diagnosis(
+            "vector scan",
+            "ok" if numpy else "fault",
+            f"numpy {numpy}" if numpy else "no numpy",
+            "exact cosine by np.vecdot; no extension is needed",
+        )
+    )
+    return found
+
+
+def _models() -> list[Diagnosis]:
+    from sqlindex.embedding.staged import list_models
+
+    found = []
+    runtime = _version("onnxruntime")
+    for state in list_models():
+        name = f"model {state.model.name}"
+        if state.problem:
+            found.append(Diagnosis(name, "fault", "damaged", state.problem))
+        elif state.staged is None:
+            why = f"semantic search needs 'sqlindex model install {state.model.name}'; languages: {state.model.languages}"
+            found.append(Diagnosis(name, "note", "not installed", why))
+        elif runtime is None:
+            why = "pip install 'sqlindex[minilm]' brings its runtime"
+            found.append(Diagnosis(name, "note", "staged, no onnxruntime", why))
+        else:
+            why = f"onnxruntime {runtime}; languages: {state.model.languages}"
+            found.append(Diagnosis(name, "ok", str(state.staged.folder), why))
+    return found
+
+
+def _index(db: Path) -> list[Diagnosis]:
+    from sqlindex.errors import SqlindexError
+    from sqlindex.index import Index
+
+    if not db.exists():
+        return [Diagnosis("index", "note", str(db), "there is none; make one with 'sqlindex init'")]
+    try:
+        with Index.open(db) as index:
+            status = index.status()
+            findings = index.check(quick=True)
+    except SqlindexError as exc:
+        return [Diagnosis("index", "fault", str(db), f"{exc} ({exc.hint})")]
+    if findings:
+        why = f"{findings[0].invariant}: {findings[0].detail}; run 'sqlindex check'"
+        return [Diagnosis("index", "fault", str(db), why)]
+    why = f"generation {status.generation}, {status.documents:,} documents, default mode {status.default_mode}"
+    return [Diagnosis("index", "ok", str(db), why)]
+
+
+def _version(distribution: str) -> str | None:
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return None

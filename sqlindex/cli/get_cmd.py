@@ -1,0 +1,56 @@
+"""`sqlindex get`: print a document, some of its lines, or a chunk."""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from sqlindex.cli.options import db_option, json_option
+from sqlindex.cli.output import print_json
+from sqlindex.index import Index
+
+_CHUNK_ID = re.compile(r"[0-9a-f]{32}")
+_LINES = re.compile(r"(\d+)(?:-(\d+))?")
+
+
+@click.command("get")
+@click.argument("what")
+@click.option("--lines", metavar="A-B", help="Only these lines, counted from 1, both included.")
+@click.option("--source", metavar="NAME", help="The source, when several have the document.")
+@json_option
+@db_option
+def command(what: str, lines: str | None, source: str | None, as_json: bool, db: Path) -> None:
+    """Print WHAT as the index holds it: a document by its path or id, or a chunk by its id."""
+    span = _span(lines)
+    with Index.open(db) as index:
+        if _CHUNK_ID.fullmatch(what):
+            chunk = index.get_chunk(what)
+            values, text = asdict(chunk), chunk.text
+        else:
+            document = index.get(what, source=source)
+            values, text = asdict(document), document.text
+    if span is not None:
+        text = "\n".join(text.split("\n")[span[0] - 1 : span[1]])
+        values["text"] = text
+    if as_json:
+        print_json(values)
+    else:
+        # The bytes of the text as they are: no newline translation, no escaping.
+        sys.stdout.buffer.write(text.encode("utf-8"))
+        if not text.endswith("\n"):
+            sys.stdout.buffer.write(b"\n")
+
+
+def _span(lines: str | None) -> tuple[int, int] | None:
+    if lines is None:
+        return None
+    found = _LINES.fullmatch(lines)
+    first = int(found[1]) if found else 0
+    last = int(found[2] or found[1]) if found else 0
+    if not 1 <= first <= last:
+        raise click.BadParameter(f"{lines!r} is not A-B with 1 ≤ A ≤ B", param_hint="--lines")
+    return first, last

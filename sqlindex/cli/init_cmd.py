@@ -1,0 +1,41 @@
+"""`sqlindex init`: make an index."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from sqlindex.cli.options import db_option, embedder_name, json_option
+from sqlindex.cli.output import print_json, print_message
+from sqlindex.index import Index
+
+
+@click.command("init")
+@click.argument("folders", nargs=-1, type=click.Path(path_type=Path))
+@click.option(
+    "--embedder",
+    metavar="NAME",
+    help="The model for semantic search, or 'none'; see 'sqlindex model list'.",
+)
+@db_option
+@json_option
+def command(folders: tuple[Path, ...], embedder: str | None, db: Path, as_json: bool) -> None:
+    """Make an index (mode 0600) if there is none, register FOLDERS, choose a model.
+
+    Nothing is indexed before 'sqlindex refresh'.
+    """
+    with Index.open(db, create=True) as index:
+        if embedder is not None:
+            index.set_embedder(embedder_name(embedder))
+        names = [index.add_source(folder) for folder in folders]
+        status = index.status()
+    if as_json:
+        print_json({"path": status.path, "embedder": status.embedder, "added_sources": names})
+        return
+    print_message(f"index {status.path}, model: {status.embedder or 'none (lexical search only)'}")
+    for name in names:
+        print_message(f"source {name}")
+    print_message(
+        "next: sqlindex refresh" if status.sources else "next: sqlindex source add FOLDER"
+    )

@@ -1,0 +1,49 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+DEFAULT_DB = "sqlindex.db"
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def db_option(function: _F) -> _F:
+    """`--db PATH`, also from `SQLINDEX_DB`."""
+    return click.option(
+        "--db",
+        type=click.Path(path_type=Path, dir_okay=True),
+        envvar="SQLINDEX_DB",
+        default=DEFAULT_DB,
+        show_default=True,
+        help="The index file (or SQLINDEX_DB).",
+    )(function)
+
+
+def json_option(function: _F) -> _F:
+    """`--json`."""
+    return click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")(
+        function
+    )
+
+
+def wait_option(function: _F) -> _F:
+    """`--wait SECONDS`."""
+    return click.option(
+        "--wait",
+        "wait_s",
+        type=click.FloatRange(min=0),
+        default=0.0,
+        metavar="SECONDS",
+        help="Wait for another writer instead of failing at once.",
+    )(function)
+
+
+def embedder_name(value: str | None) -> str | None:
+    """`none` means no embedder."""
+    return None if value in (None, "none") else value

@@ -1,0 +1,183 @@
+"""`sqlindex refresh`: bring the index up to date."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import click
+
+from sqlindex.cli.interrupts import cancelled_by_signals
+from sqlindex.cli.options import db_option, json_option, wait_option
+from sqlindex.cli.output import plural, print_json, print_message, print_text
+from sqlindex.cli.progress import shown_progress
+from sqlindex.index import Index
+from sqlindex.indexing.report import ChangeKind, Changes, RefreshReport
+from sqlindex.model.documents import RefusalReason
+
+_DONE_IN_PART = 5
+_SHOWN_REFUSALS = 5
+
+
+@click.command("refresh")
+@click.option(
+    "--source", "sources", multiple=True, metavar="NAME", help="Only this source; repeatable."
+)
+@click.option("--plan", "is_plan", is_flag=True, help="Say what would be done; write nothing.")
+@click.option("--strict", is_flag=True, help="Fail when a document is refused.")
+@click.option("--verify", is_flag=True, help="Read and hash every file.")
+@click.option(
+    "--lexical-only-on-bad-vector",
+    "allow_bad_vectors",
+    is_flag=True,
+    help="Publish a chunk without a vector instead of failing.",
+)
+@click.option(
+    "--drop-vectors", is_flag=True, help="Publish lexical-only when no embedder is set any more."
+)
+@wait_option
+@db_option
+@json_option
+def command(
+    sources: tuple[str, ...],
+    is_plan: bool,
+    strict: bool,
+    verify: bool,
+    allow_bad_vectors: bool,
+    drop_vectors: bool,
+    wait_s: float,
+    db: Path,
+    as_json: bool,
+) -> int:
+    """Make the index equal to its sources and publish that as one generation.
+
+    Ctrl-C stops it and leaves the last generation; what was read and embedded is reused next time.
+    """
+    names = list(sources) or None
+    with (
+        Index.open(db) as index,
+        cancelled_by_signals() as cancel,
+        shown_progress() as progress,
+    ):
+        if is_plan:
+            changes = index.plan(
+                names,
+                strict=strict,
+                verify=verify,
+                allow_bad_vectors=allow_bad_vectors,
+                drop_vectors=drop_vectors,
+                cancel=cancel,
+                progress=progress,
+            )
+            report = None
+        else:
+            report = index.refresh(
+                names,
+                strict=strict,
+                verify=verify,
+                allow_bad_vectors=allow_bad_vectors,
+                drop_vectors=drop_vectors,
+                cancel=cancel,
+                progress=progress,
+                wait_s=wait_s,
+            )
+            changes = report.changes
+    if as_json:
+        print_json(_as_json(changes, report))
+    elif report is None:
+        _print_plan(changes)
+    else:
+        _print_report(report)
+    return _exit_code(changes, report)
+
+
+def _exit_code(changes: Changes, report: RefreshReport | None) -> int:
+    transient = (RefusalReason.UNREADABLE, RefusalReason.CHANGED)
+    is_partial = any(refusal.reason in transient for _, refusal, _ in changes.refused)
+    return _DONE_IN_PART if is_partial or (report is not None and report.without_vector) else 0
+
+
+def _as_json(changes: Changes, report: RefreshReport | None) -> dict[str, object]:
+    values: dict[str, object] = {
+        "added": changes.count("added"),
+        "changed": changes.count("changed"),
+        "reparsed": changes.count("reparsed"),
+        "renamed": changes.count("renamed"),
+        "removed": changes.count("removed"),
+        "unchanged": changes.unchanged,
+        "embedding_inputs": changes.embedding_inputs,
+        "rebuilt": list(changes.rebuilt),
+        "documents": [
+            {"change": c.kind, "source": c.source, "document_id": c.document_id, "old_id": c.old_id}
+            for c in changes.documents
+        ],
+        "refused": [
+            {
+                "source": source,
+                "document_id": refusal.document_id,
+                "reason": refusal.reason.value,
+                "detail": refusal.detail,
+                "hint": refusal.hint,
+                "is_kept": is_kept,
+            }
+            for source, refusal, is_kept in changes.refused
+        ],
+    }
+    if report is None:
+        return {"plan": values}
+    return {
+        "generation": report.generation,
+        "is_published": report.is_published,
+        **values,
+        "embedded": report.embedded,
+        "reused": report.reused,
+        "truncated": report.truncated,
+        "without_vector": len(report.without_vector),
+        "duration_s": round(report.duration_s, 3),
+    }
+
+
+def _print_plan(changes: Changes) -> None:
+    for change in changes.documents:
+        old = f" (was {change.old_id})" if change.old_id else ""
+        print_text(f"{change.kind}\t{change.source}\t{change.document_id}{old}")
+    print_message(_summary(changes))
+    print_message(f"would embed {plural(changes.embedding_inputs, 'text')}")
+    _print_notes(changes)
+
+
+def _print_report(report: RefreshReport) -> None:
+    print_message(_summary(report.changes))
+    _print_notes(report.changes)
+    if report.embedded or report.reused:
+        cut = f", {report.truncated:,} cut at the model's limit" if report.truncated else ""
+        print_message(f"embedded {plural(report.embedded, 'text')}, reused {report.reused:,}{cut}")
+    if report.without_vector:
+        print_message(
+            f"{plural(len(report.without_vector), 'text')} without a vector: found lexically only"
+        )
+    state = "published" if report.is_published else "nothing to publish, still"
+    print_message(f"{state} generation {report.generation} ({report.duration_s:.1f} s)")
+
+
+def _summary(changes: Changes) -> str:
+    kinds: tuple[ChangeKind, ...] = ("added", "changed", "renamed", "removed", "reparsed")
+    counts = [f"{changes.count(kind):,} {kind}" for kind in kinds if changes.count(kind)]
+    return ", ".join([*counts, f"{changes.unchanged:,} unchanged"])
+
+
+def _print_notes(changes: Changes) -> None:
+    for note in changes.rebuilt:
+        print_message(f"rebuilt {note}")
+    if not changes.refused:
+        return
+    reasons = Counter(refusal.reason.value for _, refusal, _ in changes.refused)
+    listed = ", ".join(f"{count:,} {reason}" for reason, count in sorted(reasons.items()))
+    print_message(f"not indexed: {listed}")
+    telling = [r for r in changes.refused if r[1].reason is not RefusalReason.UNSUPPORTED]
+    for source, refusal, is_kept in telling[:_SHOWN_REFUSALS]:
+        kept = " (the version indexed earlier is kept)" if is_kept else ""
+        print_message(
+            f"  {source}: {refusal.document_id}: {refusal.reason.value}: {refusal.detail}{kept}"
+        )
+    print_message("  all of them: sqlindex status --refused")

@@ -1,0 +1,77 @@
+"""`sqlindex source`: register, list and remove sources."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from sqlindex.cli.options import db_option, json_option, wait_option
+from sqlindex.cli.output import plural, print_json, print_message, print_text
+from sqlindex.index import Index
+
+
+@click.group("source")
+def command() -> None:
+    """Register, list and remove sources."""
+
+
+@command.command("add")
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--name", help="Name of the source; the folder's name by default.")
+@click.option(
+    "--include", multiple=True, metavar="PATTERN", help="Only these files (.gitignore syntax)."
+)
+@click.option("--exclude", multiple=True, metavar="PATTERN", help="Not these (.gitignore syntax).")
+@click.option("--hidden", is_flag=True, help="Hidden files and folders too.")
+@db_option
+@json_option
+def add(
+    folder: Path,
+    name: str | None,
+    include: tuple[str, ...],
+    exclude: tuple[str, ...],
+    hidden: bool,
+    db: Path,
+    as_json: bool,
+) -> None:
+    """Register FOLDER; 'sqlindex refresh' then indexes it."""
+    with Index.open(db) as index:
+        added = index.add_source(folder, name=name, include=include, exclude=exclude, hidden=hidden)
+    if as_json:
+        print_json({"source": added})
+    else:
+        print_message(f"source {added}; next: sqlindex refresh")
+
+
+@command.command("list")
+@db_option
+@json_option
+def list_(db: Path, as_json: bool) -> None:
+    """List the sources with their folders and document counts."""
+    with Index.open(db) as index:
+        sources = index.status().sources
+    if as_json:
+        print_json({"sources": [asdict(source) for source in sources]})
+        return
+    for source in sources:
+        print_text(
+            f"{source.name}\t{source.root or '(host)'}\t{plural(source.documents, 'document')}"
+        )
+
+
+@command.command("rm")
+@click.argument("name")
+@wait_option
+@db_option
+@json_option
+def rm(name: str, wait_s: float, db: Path, as_json: bool) -> None:
+    """Remove a source and its documents: one published generation."""
+    with Index.open(db) as index:
+        report = index.remove_source(name, wait_s=wait_s)
+    removed = report.changes.count("removed")
+    if as_json:
+        print_json({"source": name, "removed": removed, "generation": report.generation})
+    else:
+        print_message(f"removed source {name} with {plural(removed, 'document')}")

@@ -1,0 +1,1 @@
+"""Measure retrieval on judged collections: corpus, queries, graded qrels."""

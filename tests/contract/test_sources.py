@@ -1,0 +1,107 @@
+"""What every source promises, run over each implementation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sqlindex.model.documents import DocumentId, DocumentRef, RawDocument, Refusal, RefusalReason
+from sqlindex.ports import Source
+from sqlindex.sources.containment import canonical_root
+from sqlindex.sources.filesystem import FolderSource
+from sqlindex.sources.memory import Document, MemorySource
+
+TEXT_BY_ID = {
+    "a.md": "# Anfang\r\n",
+    "b.txt": "",
+    "tief/Übung.md": "größer",
+    "tief/z \\\\ 'q\"\n.txt": "odd name",
+}
+
+MakeSource = Callable[[dict[str, str]], Source]
+
+
+@pytest.fixture(params=["folder", "memory", "memory callable"])
+def make_source(request: pytest.FixtureRequest, tmp_path: Path) -> MakeSource:
+    """Makes a source named `s` that offers exactly these texts."""
+
+    def folder(text_by_id: dict[str, str]) -> Source:
+        for document_id, text in text_by_id.items():
+            target = tmp_path / document_id.replace("\\\\", "\\")
+            target.parent.mkdir(exist_ok=True)
+            target.write_text(text, encoding="utf-8", newline="")
+        return FolderSource("s", canonical_root(tmp_path))
+
+    def documents(text_by_id: dict[str, str]) -> list[Document]:
+        return [
+            Document(document_id, text, type_name=document_id.rpartition(".")[2])
+            for document_id, text in text_by_id.items()
+        ]
+
+    makers: dict[str, MakeSource] = {
+        "folder": folder,
+        "memory": lambda texts: MemorySource("s", iter(documents(texts))),
+        "memory callable": lambda texts: MemorySource("s", lambda: documents(texts)),
+    }
+    return makers[request.param]
+
+
+@pytest.mark.req("A-1", "A-4")
+def test_a_source_satisfies_the_port(make_source: MakeSource) -> None:
+    source = make_source({})
+    assert isinstance(source, Source)
+    assert source.name == "s"
+
+
+@pytest.mark.req("A-1")
+def test_every_document_is_listed_once_and_read_as_it_is(make_source: MakeSource) -> None:
+    source = make_source(TEXT_BY_ID)
+    refs = [ref for ref in source.list() if isinstance(ref, DocumentRef)]
+    assert sorted(ref.document_id for ref in refs) == sorted(TEXT_BY_ID)
+    for ref in refs:
+        raw = source.read(ref)
+        assert isinstance(raw, RawDocument)
+        assert raw.data.decode() == TEXT_BY_ID[ref.document_id]
+
+
+@pytest.mark.req("A-1")
+def test_listing_again_gives_the_same_in_the_same_order(make_source: MakeSource) -> None:
+    source = make_source(TEXT_BY_ID)
+    assert list(source.list()) == list(source.list())
+
+
+@pytest.mark.req("A-1")
+def test_an_empty_source_lists_nothing(make_source: MakeSource) -> None:
+    assert list(make_source({}).list()) == []
+
+
+@pytest.mark.req("A-1", "A-7")
+def test_the_type_is_the_extension_in_lower_case_without_dot(make_source: MakeSource) -> None:
+    (ref,) = make_source({"LIES.MD": "x"}).list()
+    assert isinstance(ref, DocumentRef)
+    assert ref.type_name == "md"
+
+
+@pytest.mark.req("A-5")
+def test_the_path_is_the_id_unless_the_host_says_otherwise(make_source: MakeSource) -> None:
+    for ref in make_source(TEXT_BY_ID).list():
+        assert isinstance(ref, DocumentRef)
+        assert ref.path == ref.document_id
+
+
+@pytest.mark.req("A-1", "A-14")
+def test_reading_what_is_not_there_is_a_refusal_and_not_an_error(make_source: MakeSource) -> None:
+    source = make_source(TEXT_BY_ID)
+    list(source.list())
+    refusal = source.read(DocumentRef(DocumentId("fehlt.md"), "fehlt.md", "md"))
+    assert isinstance(refusal, Refusal)
+    assert (refusal.document_id, refusal.reason) == ("fehlt.md", RefusalReason.VANISHED)
+
+
+@pytest.mark.req("A-1")
+def test_a_listing_can_be_left_half_way_and_started_anew(make_source: MakeSource) -> None:
+    source = make_source(TEXT_BY_ID)
+    next(source.list())
+    assert len(list(source.list())) == len(TEXT_BY_ID)
