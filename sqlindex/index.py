@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import threading
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -14,30 +12,22 @@ from sqlindex.cancellation import CancelToken
 from sqlindex.config import IndexConfig, SearchConfig
 from sqlindex.errors import (
     DuplicateError,
-    EmbedderRequiredError,
-    UsageError,
 )
 from sqlindex.model.requests import DEFAULT_LIMIT, Filters, Mode, SearchRequest
-from sqlindex.ports import Embedder, Parser, Source
+from sqlindex.ports import Embedder, Source
 from sqlindex.search.searcher import Searcher
 from sqlindex.store.connection import IndexFile
-from sqlindex.store.settings import get_setting, put_setting
+from sqlindex.store.settings import put_setting
+from sqlindex.wiring import EMBEDDER_SETTING, Wiring, require_host, uri_of
 
 if TYPE_CHECKING:
-    from sqlindex.filetypes.registry import FileType, FileTypeRegistry
-    from sqlindex.indexing.diff import Listing
-    from sqlindex.indexing.refresh import RefreshJob
+    from sqlindex.filetypes.registry import FileTypeRegistry
     from sqlindex.indexing.report import Changes, ProgressSink, RefreshReport
     from sqlindex.model.results import Chunk, Document, SearchResult
     from sqlindex.model.status import IndexStatus, RefusedDocument
     from sqlindex.parsing.registry import ParserRegistry
     from sqlindex.sources.memory import Document as HostDocument
     from sqlindex.store.check import Finding
-    from sqlindex.store.driver import Connection
-    from sqlindex.store.snapshot import ChunkRow, DocumentRow
-    from sqlindex.store.sources import SourceRow
-
-_EMBEDDER = "embedder"
 
 
 class Index:
@@ -47,25 +37,10 @@ class Index:
     refresh runs, in this process or another. A forked child opens connections of its own.
     """
 
-    def __init__(
-        self,
-        file: IndexFile,
-        *,
-        embedder: Embedder | None,
-        config: IndexConfig,
-        search_config: SearchConfig,
-        file_types: FileTypeRegistry | None,
-        parsers: ParserRegistry | None,
-    ) -> None:
+    def __init__(self, file: IndexFile, wiring: Wiring, search_config: SearchConfig) -> None:
         self._file = file
-        self._given_embedder = embedder
-        self._own_embedder: Embedder | None = None
-        self._config = config
-        self._file_types = file_types
-        self._parsers = parsers
-        self._host_sources: dict[str, Source] = {}
-        self._guard = threading.Lock()
-        self._searcher = Searcher(file, search_config, _uri_of)
+        self._wiring = wiring
+        self._searcher = Searcher(file, search_config, uri_of)
 
     @classmethod
     def open(
@@ -99,14 +74,14 @@ class Index:
         file = IndexFile.open(
             Path(path), make=create, busy_timeout_ms=search_config.busy_timeout_ms
         )
-        return cls(
+        wiring = Wiring(
             file,
             embedder=embedder,
             config=config or IndexConfig(),
-            search_config=search_config,
             file_types=file_types,
             parsers=parsers,
         )
+        return cls(file, wiring, search_config)
 
     def __enter__(self) -> Index:
         return self
@@ -127,11 +102,7 @@ class Index:
     def close(self) -> None:
         """Close the file, and the model if the index loaded it itself."""
         self._file.close()
-        with self._guard:
-            own, self._own_embedder = self._own_embedder, None
-        close = getattr(own, "close", None)
-        if close is not None:
-            close()
+        self._wiring.close()
 
     # Sources
 
@@ -180,7 +151,7 @@ class Index:
         if row is None:
             with self._file.writing("source add") as writer, writer.transaction() as connection:
                 add_source(connection, source.name, "host", None, {})
-        self._host_sources[source.name] = source
+        self._wiring.host_sources[source.name] = source
         return source.name
 
     def remove_source(self, name: str, *, wait_s: float = 0.0) -> RefreshReport:
@@ -194,7 +165,7 @@ class Index:
             row = find_source(writer.connection, name)
             live = live_versions(writer.connection, row.source_id)
             log = ChangeLog([DocumentChange("removed", name, document_id) for document_id in live])
-            job = self._job(
+            job = self._wiring.job(
                 writer.connection,
                 (),
                 cause="source removed",
@@ -204,7 +175,7 @@ class Index:
             report = refresh(writer, job)
             with writer.transaction() as connection:
                 remove_source(connection, row.source_id)
-        self._host_sources.pop(name, None)
+        self._wiring.host_sources.pop(name, None)
         return report
 
     def set_embedder(self, name: str | None) -> None:
@@ -220,7 +191,7 @@ class Index:
 
             known_model(name)
         with self._file.writing("set embedder") as writer, writer.transaction() as connection:
-            put_setting(connection, _EMBEDDER, name or "")
+            put_setting(connection, EMBEDDER_SETTING, name or "")
 
     # The write side
 
@@ -261,10 +232,11 @@ class Index:
         from sqlindex.indexing.refresh import refresh
 
         with self._file.writing("refresh", wait_s=wait_s) as writer:
-            listings = self._listings(writer.connection, sources)
-            job = self._job(
+            listings = self._wiring.listings(writer.connection, sources)
+            job = self._wiring.job(
                 writer.connection,
                 listings,
+                cause="refresh",
                 strict=strict,
                 verify=verify,
                 allow_bad_vectors=allow_bad_vectors,
@@ -289,9 +261,10 @@ class Index:
         from sqlindex.indexing.refresh import plan
 
         with self._file.reading() as connection:
-            job = self._job(
+            job = self._wiring.job(
                 connection,
-                self._listings(connection, sources),
+                self._wiring.listings(connection, sources),
+                cause="refresh",
                 strict=strict,
                 verify=verify,
                 allow_bad_vectors=allow_bad_vectors,
@@ -326,9 +299,9 @@ class Index:
             if row is None:
                 with writer.transaction() as connection:
                     row = add_source(connection, source, "host", None, {})
-            _require_host(row)
+            require_host(row)
             listing = Listing(row, MemorySource(source, documents), is_complete=False)
-            job = self._job(
+            job = self._wiring.job(
                 writer.connection, (listing,), cause="upsert", cancel=cancel, progress=progress
             )
             return refresh(writer, job)
@@ -344,13 +317,13 @@ class Index:
 
         with self._file.writing("remove", wait_s=wait_s) as writer:
             row = find_source(writer.connection, source)
-            _require_host(row)
+            require_host(row)
             gone = [
                 version
                 for document_id in dict.fromkeys(document_ids)
                 if (version := live_version(writer.connection, row.source_id, document_id))
             ]
-            job = self._job(
+            job = self._wiring.job(
                 writer.connection,
                 (),
                 cause="remove",
@@ -394,7 +367,7 @@ class Index:
             CorruptIndexError: a stored row is damaged.
         """
         request = SearchRequest(query, mode, limit, offset, filters or Filters())
-        embedder = None if mode == "lexical" else self._embedder()
+        embedder = None if mode == "lexical" else self._wiring.embedder()
         return self._searcher.search(request, embedder, cancel or CancelToken())
 
     def get(self, path_or_id: str, *, source: str | None = None) -> Document:
@@ -406,7 +379,7 @@ class Index:
         from sqlindex.search.lookup import get_document
 
         with self._file.reading() as connection:
-            return get_document(connection, path_or_id, source, _uri_of)
+            return get_document(connection, path_or_id, source, uri_of)
 
     def get_chunk(self, chunk_id: str) -> Chunk:
         """A chunk of the head by the id that a hit carries: O(chunks).
@@ -417,65 +390,19 @@ class Index:
         from sqlindex.search.lookup import get_chunk
 
         with self._file.reading() as connection:
-            return get_chunk(connection, chunk_id, _uri_of)
+            return get_chunk(connection, chunk_id, uri_of)
 
     def status(self) -> IndexStatus:
         """What the index holds: generation, sources, counts, embedder, sizes."""
-        from sqlindex.model.status import IndexStatus, SourceStatus
-        from sqlindex.sources.paths import path_of
-        from sqlindex.store.documents import count_live
-        from sqlindex.store.driver import driver_name, sqlite_version
-        from sqlindex.store.generations import read_head
-        from sqlindex.store.migrate import SCHEMA_VERSION
-        from sqlindex.store.sources import list_sources, refusals
-        from sqlindex.store.vectors import space_of
+        from sqlindex.overview import status_of
 
-        with self._file.reading() as connection:
-            head = read_head(connection)
-            space = None if head.space_id is None else space_of(connection, head.space_id)[0]
-            name = get_setting(connection, _EMBEDDER) or None
-            sources = []
-            for row in list_sources(connection):
-                refused = refusals(connection, row.source_id)
-                sources.append(
-                    SourceStatus(
-                        name=row.name,
-                        kind=row.kind,
-                        root=None if row.root is None else os.fsdecode(path_of(row.root)),
-                        documents=count_live(connection, row.source_id),
-                        refused=dict(Counter(refusal.reason.value for refusal in refused)),
-                        kept=sum(refused.values()),
-                    )
-                )
-        has_embedder = self._given_embedder is not None or name is not None
-        return IndexStatus(
-            path=str(self.path),
-            schema_version=SCHEMA_VERSION,
-            sqlite_version=sqlite_version,
-            driver=driver_name,
-            generation=head.generation,
-            published_at=head.published_at,
-            documents=head.documents,
-            chunks=head.chunks,
-            embedder=name,
-            space=space,
-            default_mode="hybrid" if has_embedder else "lexical",
-            sources=tuple(sources),
-            file_bytes=_size(self.path),
-            log_bytes=_size(Path(f"{self.path}-wal")),
-        )
+        return status_of(self._file, has_given_embedder=self._wiring.has_given_embedder)
 
     def refused(self) -> list[RefusedDocument]:
         """Documents that the last refresh saw and did not index, with reason and hint."""
-        from sqlindex.model.status import RefusedDocument
-        from sqlindex.store.sources import list_sources, refusals
+        from sqlindex.overview import refused_of
 
-        with self._file.reading() as connection:
-            return [
-                RefusedDocument(row.name, refusal, is_kept)
-                for row in list_sources(connection)
-                for refusal, is_kept in refusals(connection, row.source_id).items()
-            ]
+        return refused_of(self._file)
 
     def check(
         self,
@@ -513,137 +440,3 @@ class Index:
                     step=next_step,
                 )
             )
-
-    # Wiring
-
-    def _embedder(self) -> Embedder | None:
-        """The host's embedder, else the model the index was set up with, loaded on first use."""
-        if self._given_embedder is not None:
-            return self._given_embedder
-        with self._guard:
-            if self._own_embedder is None:
-                with self._file.reading() as connection:
-                    name = get_setting(connection, _EMBEDDER)
-                if name:
-                    from sqlindex.embedding.minilm import MiniLMEmbedder
-                    from sqlindex.embedding.staged import require_staged
-
-                    self._own_embedder = MiniLMEmbedder(require_staged(name))
-            return self._own_embedder
-
-    def _job(
-        self,
-        connection: Connection,
-        listings: Sequence[Listing],
-        *,
-        cause: str = "refresh",
-        strict: bool = False,
-        verify: bool = False,
-        allow_bad_vectors: bool = False,
-        drop_vectors: bool = False,
-        removed_version_ids: Sequence[int] = (),
-        removed_changes: object = None,
-        cancel: CancelToken | None = None,
-        progress: ProgressSink | None = None,
-    ) -> RefreshJob:
-        from sqlindex.filetypes.builtin import BUILTIN_REGISTRY
-        from sqlindex.indexing.diff import Rules
-        from sqlindex.indexing.prepare import Workshop
-        from sqlindex.indexing.refresh import RefreshJob
-        from sqlindex.indexing.report import ChangeLog, no_progress
-        from sqlindex.parsing.registry import builtin_parsers
-        from sqlindex.store.generations import read_head
-
-        embedder = self._embedder()
-        if embedder is None and read_head(connection).space_id is not None and not drop_vectors:
-            raise EmbedderRequiredError(
-                f"index {self.path} has vectors, and no embedder is given to keep them up",
-                hint="open it with its embedder, or drop the vectors (drop_vectors=True, --drop-vectors)",
-            )
-        registry = self._file_types or BUILTIN_REGISTRY
-        parsers = self._parsers or builtin_parsers()
-
-        def parser_of(file_type: FileType) -> Parser:
-            is_missing = file_type.parser not in parsers
-            return parsers.parser(
-                "text" if is_missing and file_type.text_fallback else file_type.parser
-            )
-
-        return RefreshJob(
-            listings=listings,
-            workshop=Workshop(registry, parser_of, self._config),
-            embedder=embedder,
-            cause=cause,
-            rules=Rules(strict=strict, verify=verify),
-            removed_version_ids=removed_version_ids,
-            removed_changes=removed_changes
-            if isinstance(removed_changes, ChangeLog)
-            else ChangeLog(),
-            allow_bad_vectors=allow_bad_vectors,
-            cancel=cancel or CancelToken(),
-            progress=progress or no_progress,
-        )
-
-    def _listings(self, connection: Connection, names: Iterable[str] | None) -> list[Listing]:
-        from sqlindex.indexing.diff import Listing
-        from sqlindex.store.sources import find_source, list_sources
-
-        if names is None:
-            rows = [
-                row
-                for row in list_sources(connection)
-                if row.kind == "folder" or row.name in self._host_sources
-            ]
-        else:
-            rows = [find_source(connection, name) for name in dict.fromkeys(names)]
-        return [Listing(row, self._adapter(row)) for row in rows]
-
-    def _adapter(self, row: SourceRow) -> Source:
-        if row.kind == "host":
-            if row.name not in self._host_sources:
-                raise UsageError(
-                    f"source {row.name!r} belongs to a host program and cannot be listed here",
-                    hint="the host registers it with add_source after opening the index",
-                )
-            return self._host_sources[row.name]
-        from sqlindex.filetypes.builtin import BUILTIN_REGISTRY
-        from sqlindex.sources.filesystem import FolderSource
-        from sqlindex.sources.paths import path_of
-
-        assert row.root is not None
-        return FolderSource(
-            row.name,
-            os.fsdecode(path_of(row.root)),
-            registry=self._file_types or BUILTIN_REGISTRY,
-            include=_patterns(row.options, "include"),
-            exclude=_patterns(row.options, "exclude"),
-            hidden=bool(row.options.get("hidden", False)),
-        )
-
-
-def _patterns(options: Mapping[str, object], name: str) -> tuple[str, ...]:
-    value = options.get(name, ())
-    return tuple(str(pattern) for pattern in value) if isinstance(value, list) else ()
-
-
-def _require_host(row: SourceRow) -> None:
-    if row.kind != "host":
-        raise UsageError(
-            f"source {row.name!r} is a folder; its documents come from its files",
-            hint="use another source name for pushed documents",
-        )
-
-
-def _uri_of(row: ChunkRow | DocumentRow) -> str | None:
-    if row.source_kind != "folder" or row.root is None:
-        return row.uri
-    from sqlindex.sources.paths import file_uri, path_of
-
-    return file_uri(os.fsdecode(path_of(row.root)), row.document_id)
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0

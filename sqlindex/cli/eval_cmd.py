@@ -67,4 +67,5 @@ def command(
     if as_json:
         print_json(report.to_json())
     else:
-        print_text(render_table(report))
+        for line in render_table(report).split("\n"):
+            print_text(line)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from sqlindex.indexing.report import Progress, ProgressSink
 
-_LABELS = {"read": "reading", "embed": "embedding", "publish": "publishing"}
+_LABELS = {"read": "reading", "embed": "embedding", "publish": "publishing", "search": "searching"}
 
 
 @contextmanager

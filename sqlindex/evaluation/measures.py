@@ -63,7 +63,9 @@ def measure_run(qrels: Qrels, run: Run, query_ids: Iterable[str]) -> Measured:
         name: sum(values[name] for values in by_query.values()) / len(judged) if judged else 0.0
         for name in MEASURES
     }
-    ordered = {query: {name: values[name] for name in MEASURES} for query, values in by_query.items()}
+    ordered = {
+        query: {name: values[name] for name in MEASURES} for query, values in by_query.items()
+    }
     return Measured(mean, ordered)
 
 

@@ -79,7 +79,7 @@ class RefreshReport:
 class Progress:
     """How far a phase is; `total` is None while it is unknown."""
 
-    phase: Literal["read", "embed", "publish"]
+    phase: Literal["read", "embed", "publish", "search"]
     done: int
     total: int | None = None
 

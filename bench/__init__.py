@@ -1,0 +1,1 @@
+"""Benchmarks: `python -m bench NAME [--n N] [--json] [--save]`. See bench/README.md."""

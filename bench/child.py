@@ -1,0 +1,105 @@
+"""Work that is measured in a process of its own: `python -m bench.child TASK ARGUMENT…`.
+
+A fresh process has cold caches of ours and a peak memory of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from bench.machine import ROOT
+
+
+def run_child(task: str, *arguments: str | Path) -> dict[str, float]:
+    """Run a task in a fresh process; what it measured.
+
+    Besides the task's own values: `task_s`, imports included and the interpreter's start left
+    out, and `peak_mib`.
+    """
+    command = [sys.executable, "-m", "bench.child", task, *map(str, arguments)]
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
+    measured: dict[str, float] = json.loads(done.stdout)
+    return measured
+
+
+def main(task: str, arguments: list[str]) -> None:
+    """Run one task here and print what it measured."""
+    started = time.perf_counter()
+    values = dict(_TASKS[task](*arguments))
+    values["task_s"] = time.perf_counter() - started
+    values["peak_mib"] = _peak_kib() / 1024
+    print(json.dumps(values))
+
+
+def _refresh(index_path: str, folder: str) -> Mapping[str, float]:
+    """A lexical refresh of a folder; registers it the first time."""
+    from sqlindex.index import Index
+
+    with Index.open(index_path, create=True) as index:
+        if not index.status().sources:
+            index.add_source(folder, name="tree")
+        report = index.refresh()
+        chunks = index.status().chunks
+    return {
+        "chunks": chunks,
+        "unchanged": report.changes.unchanged,
+        "added": report.changes.count("added"),
+        "generation": report.generation,
+    }
+
+
+def _markdown_it(folder: str) -> Mapping[str, float]:
+    """Read and parse every Markdown file with bare markdown-it-py."""
+    from markdown_it import MarkdownIt
+
+    parser = MarkdownIt("commonmark")
+    files = 0
+    for path in sorted(Path(folder).rglob("*.md")):
+        parser.parse(path.read_bytes().decode())
+        files += 1
+    return {"files": files}
+
+
+def _build(index_path: str, chunks: str) -> Mapping[str, float]:
+    """A lexical index of seeded texts, one chunk each."""
+    from bench.data import Texts
+    from sqlindex.index import Index
+    from sqlindex.sources.memory import Document
+
+    texts = Texts()
+    documents = [Document(f"{at:07}", texts.text()) for at in range(int(chunks))]
+    with Index.open(index_path, create=True) as index:
+        index.upsert("texts", documents)
+        return {"chunks": index.status().chunks}
+
+
+_TASKS: dict[str, Callable[..., Mapping[str, float]]] = {
+    "refresh": _refresh,
+    "markdown_it": _markdown_it,
+    "build": _build,
+}
+
+
+def _peak_kib() -> float:
+    """Peak resident memory of this process.
+
+    The kernel lets `ru_maxrss` start at the parent's peak (it survives exec); `VmHWM` does not.
+    """
+    try:
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return float(line.split()[1])
+    except OSError:
+        pass
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / 1024 if sys.platform == "darwin" else peak
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2:])

@@ -1,0 +1,97 @@
+"""Run one benchmark, print its figures, save its results."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+
+from bench.figures import Figure, render
+from bench.machine import SEED, save
+from sqlindex.errors import SqlindexError
+
+Run = Callable[[int | None], Iterable[Figure]]
+
+
+@dataclass(frozen=True, slots=True)
+class Benchmark:
+    """A benchmark: its module has `run(n)`, which yields figures."""
+
+    module: str
+    n_means: str
+    summary: str
+
+
+BENCHMARKS = {
+    "index": Benchmark(
+        "bench.bench_index", "files", "first, unchanged and one-file refresh; chunk fidelity"
+    ),
+    "startup": Benchmark(
+        "bench.bench_startup", "chunks", "command-line search against bare Python"
+    ),
+    "publish": Benchmark(
+        "bench.bench_publish", "documents", "one changed document in a small and a large index"
+    ),
+    "search": Benchmark(
+        "bench.bench_search", "chunks", "latency of the three modes and their floors"
+    ),
+    "scifact": Benchmark(
+        "bench.bench_scifact", "queries", "retrieval quality, checked by an independent computation"
+    ),
+}
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the benchmark named by the arguments.
+
+    Returns:
+        0, 1 if a figure does not hold, 2 if it cannot run as asked.
+    """
+    options = _parser().parse_args(arguments)
+    benchmark = BENCHMARKS[options.name]
+    run: Run = import_module(benchmark.module).run
+    figures = []
+    try:
+        for figure in run(options.n):
+            figures.append(figure)
+            if options.json:
+                print(json.dumps(figure.to_json()), flush=True)
+    except SqlindexError as exc:
+        print(f"error: {exc}", file=sys.stderr)
+        if exc.hint:
+            print(f"hint: {exc.hint}", file=sys.stderr)
+        return 2
+    if not options.json:
+        print(render(figures))
+    if options.save:
+        print(f"saved {save(options.name, options.n, figures)}", file=sys.stderr)
+    return 1 if any(figure.holds is False for figure in figures) else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m bench",
+        description="Measure sqlindex. Exit 1 if a figure does not hold.",
+        epilog="\n".join(
+            f"{name:<9}{benchmark.summary}; --n: {benchmark.n_means}"
+            for name, benchmark in BENCHMARKS.items()
+        ),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("name", choices=BENCHMARKS, metavar="NAME", help=", ".join(BENCHMARKS))
+    parser.add_argument("--n", type=_positive, help="size; what it counts is said below")
+    parser.add_argument("--json", action="store_true", help="one JSON object a line")
+    parser.add_argument(
+        "--save", action="store_true", help=f"write bench/results/NAME[-nN].json (seed {SEED})"
+    )
+    return parser
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("must be at least 1")
+    return number

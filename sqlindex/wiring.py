@@ -1,0 +1,219 @@
+"""Where adapters meet the pipelines: which embedder, parsers and sources an index works with."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sqlindex.errors import EmbedderRequiredError, UsageError
+from sqlindex.ports import Embedder, Parser, Source
+from sqlindex.store.connection import IndexFile
+from sqlindex.store.settings import get_setting
+
+if TYPE_CHECKING:
+    from sqlindex.cancellation import CancelToken
+    from sqlindex.config import IndexConfig
+    from sqlindex.filetypes.registry import FileType, FileTypeRegistry
+    from sqlindex.indexing.diff import Listing
+    from sqlindex.indexing.refresh import RefreshJob
+    from sqlindex.indexing.report import ChangeLog, ProgressSink
+    from sqlindex.parsing.registry import ParserRegistry
+    from sqlindex.store.driver import Connection
+    from sqlindex.store.snapshot import ChunkRow, DocumentRow
+    from sqlindex.store.sources import SourceRow
+
+EMBEDDER_SETTING = "embedder"
+
+
+class Wiring:
+    """The adapters of one open index. Heavy ones are imported and loaded when they are used."""
+
+    def __init__(
+        self,
+        file: IndexFile,
+        *,
+        embedder: Embedder | None,
+        config: IndexConfig,
+        file_types: FileTypeRegistry | None,
+        parsers: ParserRegistry | None,
+    ) -> None:
+        self._file = file
+        self._given_embedder = embedder
+        self._own_embedder: tuple[str, Embedder] | None = None
+        self._config = config
+        self._file_types = file_types
+        self._parsers = parsers
+        self._guard = threading.Lock()
+        self.host_sources: dict[str, Source] = {}
+
+    @property
+    def has_given_embedder(self) -> bool:
+        """Whether the host gave an embedder when it opened the index."""
+        return self._given_embedder is not None
+
+    def embedder(self) -> Embedder | None:
+        """The host's embedder, else the model the index was set up with, loaded on first use."""
+        if self._given_embedder is not None:
+            return self._given_embedder
+        with self._file.reading() as connection:
+            name = get_setting(connection, EMBEDDER_SETTING)
+        if not name:
+            return None
+        with self._guard:
+            if self._own_embedder is None or self._own_embedder[0] != name:
+                from sqlindex.embedding.minilm import MiniLMEmbedder
+                from sqlindex.embedding.staged import require_staged
+
+                self._own_embedder = (name, MiniLMEmbedder(require_staged(name)))
+            return self._own_embedder[1]
+
+    def close(self) -> None:
+        """Close the model if it was loaded here; a host's embedder stays the host's."""
+        with self._guard:
+            own, self._own_embedder = self._own_embedder, None
+        close = getattr(own[1], "close", None) if own is not None else None
+        if close is not None:
+            close()
+
+    def job(
+        self,
+        connection: Connection,
+        listings: Sequence[Listing],
+        *,
+        cause: str,
+        strict: bool = False,
+        verify: bool = False,
+        allow_bad_vectors: bool = False,
+        drop_vectors: bool = False,
+        removed_version_ids: Sequence[int] = (),
+        removed_changes: ChangeLog | None = None,
+        cancel: CancelToken | None = None,
+        progress: ProgressSink | None = None,
+    ) -> RefreshJob:
+        """Everything a refresh needs.
+
+        Raises:
+            EmbedderRequiredError: the index has vectors and no embedder keeps them up.
+        """
+        from sqlindex.cancellation import CancelToken
+        from sqlindex.indexing.diff import Rules
+        from sqlindex.indexing.prepare import Workshop
+        from sqlindex.indexing.refresh import RefreshJob
+        from sqlindex.indexing.report import ChangeLog, no_progress
+        from sqlindex.store.generations import read_head
+
+        embedder = self.embedder()
+        if embedder is None and read_head(connection).space_id is not None and not drop_vectors:
+            raise EmbedderRequiredError(
+                f"index {self._file.path} has vectors, and no embedder is given to keep them up",
+                hint="open it with its embedder, or drop the vectors (drop_vectors=True, --drop-vectors)",
+            )
+        return RefreshJob(
+            listings=listings,
+            workshop=Workshop(self._registry(), self._parser_of(), self._config),
+            embedder=embedder,
+            cause=cause,
+            rules=Rules(strict=strict, verify=verify),
+            removed_version_ids=removed_version_ids,
+            removed_changes=removed_changes or ChangeLog(),
+            allow_bad_vectors=allow_bad_vectors,
+            cancel=cancel or CancelToken(),
+            progress=progress or no_progress,
+        )
+
+    def listings(self, connection: Connection, names: Iterable[str] | None) -> list[Listing]:
+        """The named sources with what lists them; all that can be listed here if None.
+
+        Raises:
+            UnknownSourceError: no source of a name.
+            UsageError: a named source belongs to a host that has not registered it here.
+        """
+        from sqlindex.indexing.diff import Listing
+        from sqlindex.store.sources import find_source, list_sources
+
+        if names is not None:
+            rows = [find_source(connection, name) for name in dict.fromkeys(names)]
+        else:
+            rows = [
+                row
+                for row in list_sources(connection)
+                if row.kind == "folder" or row.name in self.host_sources
+            ]
+        return [Listing(row, self._adapter(row)) for row in rows]
+
+    def _registry(self) -> FileTypeRegistry:
+        from sqlindex.filetypes.builtin import BUILTIN_REGISTRY
+
+        return self._file_types or BUILTIN_REGISTRY
+
+    def _parser_of(self) -> Callable[[FileType], Parser]:
+        from sqlindex.parsing.registry import builtin_parsers
+
+        parsers = self._parsers or builtin_parsers()
+
+        def parser_of(file_type: FileType) -> Parser:
+            is_missing = file_type.parser not in parsers
+            return parsers.parser(
+                "text" if is_missing and file_type.text_fallback else file_type.parser
+            )
+
+        return parser_of
+
+    def _adapter(self, row: SourceRow) -> Source:
+        if row.kind == "host":
+            if row.name not in self.host_sources:
+                raise UsageError(
+                    f"source {row.name!r} belongs to a host program and cannot be listed here",
+                    hint="the host registers it with add_source after opening the index",
+                )
+            return self.host_sources[row.name]
+        from sqlindex.sources.filesystem import FolderSource
+        from sqlindex.sources.paths import path_of
+
+        assert row.root is not None
+        root = os.fsdecode(path_of(row.root))
+        return FolderSource(
+            row.name,
+            root,
+            registry=self._registry(),
+            include=_patterns(row.options, "include"),
+            exclude=(*_patterns(row.options, "exclude"), *_own_files(self._file.path, root)),
+            hidden=bool(row.options.get("hidden", False)),
+        )
+
+
+def uri_of(row: ChunkRow | DocumentRow) -> str | None:
+    """Where a document can be opened again: a `file:` URL for folders, else what its host gave."""
+    if row.source_kind != "folder" or row.root is None:
+        return row.uri
+    from sqlindex.sources.paths import file_uri, path_of
+
+    return file_uri(os.fsdecode(path_of(row.root)), row.document_id)
+
+
+def require_host(row: SourceRow) -> None:
+    """Refuse to push documents into a folder."""
+    if row.kind != "host":
+        raise UsageError(
+            f"source {row.name!r} is a folder; its documents come from its files",
+            hint="use another source name for pushed documents",
+        )
+
+
+def _patterns(options: Mapping[str, object], name: str) -> tuple[str, ...]:
+    value = options.get(name, ())
+    return tuple(str(pattern) for pattern in value) if isinstance(value, list) else ()
+
+
+def _own_files(index_path: Path, root: str) -> tuple[str, ...]:
+    """Patterns for the index and its sidecars if they lie below a source's root."""
+    folder = os.path.realpath(index_path.parent)
+    if not Path(folder).is_relative_to(root):
+        return ()
+    relative = os.path.relpath(os.path.join(folder, index_path.name), root).replace(os.sep, "/")
+    literal = re.sub(r"([\\*?\[\] ])", r"\\\1", relative)
+    return tuple(f"/{literal}{suffix}" for suffix in ("", "-wal", "-shm", "-lock"))

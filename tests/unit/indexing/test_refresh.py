@@ -1,0 +1,407 @@
+"""Refresh: what is reported, embedded, kept and removed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sqlindex import CancelToken, Document, Index, IndexConfig, MemorySource
+from sqlindex.config import ChunkConfig
+from sqlindex.errors import (
+    CancelledError,
+    DocumentRefusedError,
+    DuplicateError,
+    EmbedderRequiredError,
+    LockedError,
+    SourceError,
+    UnknownModelError,
+    UnknownSourceError,
+    UsageError,
+)
+from sqlindex.model.documents import DocumentRef, RawDocument, Refusal, RefusalReason
+from sqlindex.testing import HashingEmbedder
+
+
+def _write(folder: Path, **files: str) -> None:
+    for name, text in files.items():
+        (folder / f"{name}.md").write_text(text, encoding="utf-8")
+
+
+def _found(index: Index, query: str) -> list[str]:
+    return [hit.document_id for hit in index.search(query, mode="lexical").hits]
+
+
+@pytest.mark.req("A-16")
+def test_inputs_for_initial_unchanged_one_edit_rename_and_restart_are_3_0_1_0_0(
+    tmp_path: Path, folder: Path
+) -> None:
+    _write(folder, a="Pumpe eins", b="Ventil zwei", c="Motor drei")
+    embedder = HashingEmbedder()
+    embedded = []
+    with Index.open(tmp_path / "i.db", create=True, embedder=embedder) as index:
+        index.add_source(folder)
+        embedded.append(index.refresh().embedded)
+        embedded.append(index.refresh().embedded)
+        _write(folder, b="Ventil geändert")
+        embedded.append(index.refresh().embedded)
+        (folder / "c.md").rename(folder / "d.md")
+        report = index.refresh()
+        embedded.append(report.embedded)
+        assert report.changes.count("renamed") == 1
+        assert report.reused == 3
+    with Index.open(tmp_path / "i.db", embedder=HashingEmbedder()) as index:
+        embedded.append(index.refresh().embedded)
+        assert index.check() == []
+    assert embedded == [3, 0, 1, 0, 0]
+    assert len(embedder.document_inputs) == 4
+
+
+@pytest.mark.req("A-16")
+def test_equal_texts_are_embedded_once_wherever_they_stand(tmp_path: Path) -> None:
+    embedder = HashingEmbedder()
+    with Index.open(tmp_path / "i.db", create=True, embedder=embedder) as index:
+        report = index.upsert("n", [Document(str(i), "the same words") for i in range(5)])
+        assert (report.embedded, report.reused) == (1, 4)
+        assert len(index.search("words", mode="semantic").hits) == 5
+
+
+@pytest.mark.req("A-14", "A-17")
+def test_a_removed_file_vanishes_from_search_at_once(index: Index, folder: Path) -> None:
+    _write(folder, a="alpha", b="omega")
+    index.add_source(folder)
+    index.refresh()
+    (folder / "a.md").unlink()
+    report = index.refresh()
+    assert report.changes.count("removed") == 1
+    assert _found(index, "alpha") == []
+    assert _found(index, "omega") == ["b.md"]
+
+
+@pytest.mark.req("D-11")
+def test_a_plan_says_what_the_refresh_then_does(tmp_path: Path, folder: Path) -> None:
+    _write(folder, a="alpha", b="omega", c="gamma")
+    (folder / "x.bin").write_bytes(b"\0")
+    with Index.open(tmp_path / "i.db", create=True, embedder=HashingEmbedder()) as index:
+        index.add_source(folder)
+        plan = index.plan()
+        assert index.status().generation == 0
+        report = index.refresh()
+        assert report.changes == plan
+        assert report.embedded == plan.embedding_inputs == 3
+        _write(folder, a="alpha beta", d="gamma")
+        (folder / "b.md").rename(folder / "e.md")
+        plan = index.plan()
+        report = index.refresh()
+        assert report.changes == plan
+        # d.md has the text of c.md, e.md that of b.md.
+        assert report.embedded == plan.embedding_inputs == 1
+        assert {(c.kind, c.document_id, c.old_id) for c in plan.documents} == {
+            ("changed", "a.md", None),
+            ("added", "d.md", None),
+            ("renamed", "e.md", "b.md"),
+        }
+
+
+@pytest.mark.req("D-11", "A-29")
+def test_a_plan_counts_the_inputs_of_another_embedder(tmp_path: Path, folder: Path) -> None:
+    _write(folder, a="alpha", b="omega")
+    with Index.open(tmp_path / "i.db", create=True, embedder=HashingEmbedder()) as index:
+        index.add_source(folder)
+        index.refresh()
+    _write(folder, b="omega two", c="alpha")
+    with Index.open(tmp_path / "i.db", embedder=HashingEmbedder(revision="2")) as index:
+        plan = index.plan()
+        report = index.refresh()
+        assert report.changes == plan
+        assert report.embedded == plan.embedding_inputs == 2
+        assert any("embedder" in note for note in report.changes.rebuilt)
+        assert index.check() == []
+
+
+@pytest.mark.req("A-14")
+def test_a_refresh_without_changes_publishes_nothing(index: Index, folder: Path) -> None:
+    _write(folder, a="alpha")
+    index.add_source(folder)
+    first = index.refresh()
+    second = index.refresh()
+    assert (first.is_published, second.is_published) == (True, False)
+    assert second.generation == first.generation == 1
+
+
+@pytest.mark.req("A-14")
+def test_a_refused_file_is_recorded_and_the_rest_is_published(index: Index, folder: Path) -> None:
+    _write(folder, good="alpha")
+    (folder / "bad.txt").write_bytes("Prüfgerät".encode("cp1252"))
+    index.add_source(folder)
+    index.refresh()
+    assert _found(index, "alpha") == ["good.md"]
+    refused = index.refused()
+    assert [(r.refusal.document_id, r.refusal.reason) for r in refused] == [
+        ("bad.txt", RefusalReason.ENCODING)
+    ]
+    assert refused[0].refusal.hint
+    (folder / "bad.txt").write_text("Prüfgerät", encoding="utf-8")
+    index.refresh()
+    assert index.refused() == []
+    assert _found(index, "Prüfgerät") == ["bad.txt"]
+
+
+@pytest.mark.req("A-14")
+def test_strict_fails_on_a_refused_file_but_not_on_a_format_that_is_not_indexed(
+    index: Index, folder: Path
+) -> None:
+    _write(folder, good="alpha")
+    (folder / "picture.png").write_bytes(b"\x89PNG")
+    index.add_source(folder)
+    assert index.refresh(strict=True).is_published
+    (folder / "bad.txt").write_bytes(b"\xff\xfe\xfa")
+    with pytest.raises(DocumentRefusedError, match=r"bad\.txt"):
+        index.refresh(strict=True)
+    assert index.status().generation == 1
+
+
+class _ListedSource:
+    """A source whose listing and reading the test decides."""
+
+    def __init__(
+        self, entries: list[DocumentRef | Refusal], texts: dict[str, bytes | Refusal]
+    ) -> None:
+        self.name = "listed"
+        self.entries = entries
+        self.texts = texts
+        self.fails_after: int | None = None
+
+    def list(self) -> Iterator[DocumentRef | Refusal]:
+        for position, entry in enumerate(self.entries):
+            if position == self.fails_after:
+                raise SourceError("the disk went away", hint="plug it in")
+            yield entry
+
+    def read(self, ref: DocumentRef) -> RawDocument | Refusal:
+        found = self.texts[ref.document_id]
+        return found if isinstance(found, Refusal) else RawDocument(found)
+
+
+def _ref(name: str) -> DocumentRef:
+    return DocumentRef(name, name, "txt")
+
+
+@pytest.mark.req("A-14", "A-1")
+def test_a_failed_listing_deletes_nothing(index: Index) -> None:
+    source = _ListedSource([_ref("a"), _ref("b")], {"a": b"alpha", "b": b"omega"})
+    index.add_source(source)
+    index.refresh()
+    source.fails_after = 1
+    with pytest.raises(SourceError, match="the disk went away"):
+        index.refresh()
+    assert _found(index, "omega") == ["b"]
+    assert index.status().generation == 1
+
+
+@pytest.mark.req("A-14")
+def test_an_unreadable_document_keeps_the_version_indexed_earlier(index: Index) -> None:
+    source = _ListedSource([_ref("a"), _ref("b")], {"a": b"alpha", "b": b"omega"})
+    index.add_source(source)
+    index.refresh()
+    source.texts["b"] = Refusal("b", RefusalReason.UNREADABLE, "permission denied")
+    report = index.refresh()
+    assert not report.is_published
+    assert report.changes.kept == 1
+    assert _found(index, "omega") == ["b"]
+    source.texts["b"] = Refusal("b", RefusalReason.VANISHED)
+    assert index.refresh().changes.count("removed") == 1
+
+
+@pytest.mark.req("A-14")
+def test_everything_below_an_unreadable_folder_is_kept(index: Index) -> None:
+    source = _ListedSource(
+        [_ref("s/a"), _ref("s/b"), _ref("top")], {"s/a": b"alpha", "s/b": b"beta", "top": b"omega"}
+    )
+    index.add_source(source)
+    index.refresh()
+    source.entries = [Refusal("s/", RefusalReason.UNREADABLE, "permission denied")]
+    report = index.refresh()
+    assert [c.document_id for c in report.changes.documents] == ["top"]
+    assert _found(index, "alpha beta") == ["s/a", "s/b"]
+
+
+def test_a_source_that_names_a_document_twice_is_refused(index: Index) -> None:
+    source = _ListedSource([_ref("a"), _ref("a")], {"a": b"alpha"})
+    index.add_source(source)
+    with pytest.raises(SourceError, match="twice"):
+        index.refresh()
+
+
+@pytest.mark.req("A-14", "A-24")
+def test_a_cancelled_refresh_leaves_the_head(index: Index, folder: Path) -> None:
+    _write(folder, a="alpha")
+    index.add_source(folder)
+    index.refresh()
+    _write(folder, b="omega")
+    token = CancelToken()
+    token.cancel()
+    with pytest.raises(CancelledError):
+        index.refresh(cancel=token)
+    assert index.status().generation == 1
+    assert index.refresh().generation == 2
+
+
+@pytest.mark.req("A-15", "A-30")
+def test_a_second_writer_is_refused_with_the_holders_name(index: Index, folder: Path) -> None:
+    _write(folder, a="alpha")
+    index.add_source(folder)
+    seen: list[str] = []
+
+    def while_refreshing(_: object) -> None:
+        if seen:
+            return
+        with Index.open(index.path) as other:
+            for attempt in (lambda: other.refresh(), lambda: other.add_source(folder.parent)):
+                with pytest.raises(LockedError, match=rf"process {os.getpid()}") as caught:
+                    attempt()
+                seen.append(str(caught.value))
+            assert other.search("alpha").hits == ()
+
+    index.refresh(progress=while_refreshing)
+    assert len(seen) == 2
+    assert _found(index, "alpha") == ["a.md"]
+
+
+@pytest.mark.req("A-17")
+def test_removing_a_source_is_one_generation(index: Index, folder: Path) -> None:
+    _write(folder, a="alpha", b="beta")
+    name = index.add_source(folder)
+    index.upsert("notes", [Document("n", "alpha note")])
+    index.refresh()
+    before = index.status().generation
+    report = index.remove_source(name)
+    assert report.generation == before + 1
+    assert _found(index, "alpha") == ["n"]
+    assert [source.name for source in index.status().sources] == ["notes"]
+    index.add_source(folder)
+    assert index.refresh().changes.count("added") == 2
+
+
+def test_sources_are_registered_once_and_found_by_name(index: Index, folder: Path) -> None:
+    index.add_source(folder, name="docs")
+    for spelling in (folder, f"{folder}/", folder / ".." / folder.name):
+        with pytest.raises(DuplicateError, match="docs"):
+            index.add_source(spelling, name="other")
+    with pytest.raises(DuplicateError):
+        index.add_source(folder.parent, name="docs")
+    with pytest.raises(UnknownSourceError, match="nothing"):
+        index.refresh(["nothing"])
+    with pytest.raises(UnknownModelError):
+        index.set_embedder("gpt")
+
+
+@pytest.mark.req("A-4")
+def test_pushed_documents_are_added_replaced_and_removed(index: Index) -> None:
+    index.upsert("n", [Document("1", "alpha"), Document("2", "beta")])
+    report = index.upsert("n", [Document("2", "gamma"), Document("3", "alpha")])
+    assert (report.changes.count("changed"), report.changes.count("added")) == (1, 1)
+    assert _found(index, "alpha") == ["1", "3"]
+    assert _found(index, "beta") == []
+    report = index.remove("n", ["1", "unknown"])
+    assert report.changes.count("removed") == 1
+    assert _found(index, "alpha") == ["3"]
+    assert not index.upsert("n", [Document("3", "alpha")]).is_published
+    assert index.upsert("n", [Document("3", "alpha", metadata={"state": "open"})]).is_published
+
+
+def test_documents_cannot_be_pushed_into_a_folder(index: Index, folder: Path) -> None:
+    name = index.add_source(folder)
+    with pytest.raises(UsageError, match="folder"):
+        index.upsert(name, [Document("1", "alpha")])
+
+
+@pytest.mark.req("A-4")
+def test_a_host_source_is_listed_as_a_whole(index: Index) -> None:
+    documents = [Document("1", "alpha"), Document("2", "beta")]
+    index.add_source(MemorySource("host", lambda: documents))
+    index.refresh()
+    documents.pop()
+    assert index.refresh().changes.count("removed") == 1
+    with Index.open(index.path) as other:
+        assert not other.refresh().is_published
+        with pytest.raises(UsageError, match="host"):
+            other.refresh(["host"])
+
+
+@pytest.mark.req("C-17")
+def test_vectors_are_not_dropped_because_the_embedder_was_forgotten(tmp_path: Path) -> None:
+    with Index.open(tmp_path / "i.db", create=True, embedder=HashingEmbedder()) as index:
+        index.upsert("n", [Document("1", "alpha")])
+    with Index.open(tmp_path / "i.db") as index:
+        with pytest.raises(EmbedderRequiredError):
+            index.upsert("n", [Document("2", "beta")])
+        assert index.refresh(drop_vectors=True).is_published
+        assert index.status().space is None
+        assert index.check() == []
+
+
+@pytest.mark.req("A-29")
+def test_other_chunk_options_cut_again_and_say_so(tmp_path: Path, folder: Path) -> None:
+    _write(folder, a="\n\n".join(f"Absatz {i} mit einigen Wörtern darin." for i in range(60)))
+    with Index.open(tmp_path / "i.db", create=True) as index:
+        index.add_source(folder)
+        index.refresh()
+        chunks = index.status().chunks
+    small = IndexConfig(chunks=ChunkConfig(target_chars=200, min_chars=50))
+    with Index.open(tmp_path / "i.db", config=small) as index:
+        report = index.refresh()
+        assert report.changes.count("reparsed") == 1
+        assert any("chunks of 1 documents" in note for note in report.changes.rebuilt)
+        assert index.status().chunks > chunks
+        assert not index.refresh().is_published
+        assert index.check() == []
+
+
+@pytest.mark.req("D-4")
+def test_a_large_change_is_staged_beside_the_live_lexical_table(
+    tmp_path: Path, folder: Path
+) -> None:
+    config = IndexConfig(staged_fts_chunks=2)
+    _write(folder, a="alpha", b="beta")
+    with Index.open(tmp_path / "i.db", create=True, config=config) as index:
+        index.add_source(folder)
+        for round_ in range(4):
+            _write(
+                folder, a=f"alpha {round_}", b=f"beta {round_}", **{f"n{round_}": f"neu {round_}"}
+            )
+            index.refresh()
+            assert _found(index, str(round_)) != []
+            assert index.check() == []
+        _write(folder, a="alpha only")
+        index.refresh()
+        assert _found(index, "only") == ["a.md"]
+        assert index.check() == []
+
+
+@pytest.mark.req("A-16")
+def test_a_file_edited_within_the_same_time_stamp_is_found(index: Index, folder: Path) -> None:
+    path = folder / "a.md"
+    index.add_source(folder)
+    words = [f"w{i:03d}" for i in range(25)]
+    for word, next_word in zip(words, words[1:], strict=False):
+        path.write_text(f"wort {word}", encoding="utf-8")
+        index.refresh()
+        stat = path.stat()
+        path.write_text(f"wort {next_word}", encoding="utf-8")
+        os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+        index.refresh()
+        assert _found(index, next_word) == ["a.md"]
+        assert _found(index, word) == []
+
+
+@pytest.mark.req("A-3")
+def test_the_index_does_not_list_itself(folder: Path) -> None:
+    _write(folder, a="alpha")
+    with Index.open(folder / "index.db", create=True) as index:
+        index.add_source(folder)
+        index.refresh()
+        assert index.refused() == []
+        assert _found(index, "alpha") == ["a.md"]

@@ -1,0 +1,51 @@
+"""Our shortcuts find what markdown-it's own block rules find."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sqlindex.parsing.markdown_blocks import (
+    MAX_BLOCK_NESTING,
+    InlineBlock,
+    RawLinkMarkdown,
+    inline_blocks,
+)
+
+PARTS = [
+    *("# ", "## x ##", "> ", "- ", "* ", "+ ", "1. ", "2) ", "10. ", "    ", "\t", "  ", " "),
+    *("a", "b c", "ü", "\\", "`", "=", "-", "+", "_", "---", "===", "- - -", "```", "~~~", "***"),
+    *("<div>", "<!-- x", "-->", "</div>", "[a]: b", "[a]", '"t', "[x](y)", "<http://z>"),
+    *("\n", "\n", "\n", "\n", "\n\n", "\n\n"),
+]
+
+
+def plain_blocks(source: str) -> tuple[list[InlineBlock], Any]:
+    markdown = RawLinkMarkdown("commonmark", {"maxNesting": MAX_BLOCK_NESTING})
+    markdown.disable(["inline", "text_join"])
+    env: dict[str, Any] = {}
+    blocks, level = [], 0
+    for token in markdown.parse(source, env):
+        if token.type == "heading_open":
+            level = int(token.tag[1:])
+        elif token.type == "heading_close":
+            level = 0
+        elif token.type == "inline" and token.map is not None:
+            blocks.append(InlineBlock(token.map[0], token.content, level))
+    return [block for block in blocks if can_matter(block)], env.get("references")
+
+
+def can_matter(block: InlineBlock) -> bool:
+    return block.level > 0 or "[" in block.content or "<" in block.content
+
+
+@pytest.mark.req("A-9")
+@settings(max_examples=500, deadline=None)
+@given(st.lists(st.sampled_from(PARTS), max_size=40).map("".join))
+def test_headings_and_link_bearing_blocks_are_those_of_commonmark(source: str) -> None:
+    blocks, env = inline_blocks(source)
+    found = [block for block in blocks if can_matter(block)]
+    assert (found, env.get("references")) == plain_blocks(source)
