@@ -429,7 +429,9 @@ class Index:
             if step is not None:
                 step(name)
 
-        with self._file.reading() as connection:
+        # A pooled connection can hold FTS5's structure of an earlier generation, which the integrity
+        # check of SQLite 3.44 and later takes for the present one and reports as corruption.
+        with self._file.reading(is_new=True) as connection:
             return list(
                 find_faults(
                     connection,

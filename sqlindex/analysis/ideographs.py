@@ -11,11 +11,13 @@ UNSPACED = (
 """Inside of a character class: letters of these scripts, without their punctuation."""
 
 _RUN = re.compile(f"[{UNSPACED}]+")
+# One range is matched many times faster than the set above, and most texts lie within it.
+_BELOW_RUNS = re.compile("[\x00-\u3004]*")
 
 
 def has_unspaced_run(text: str) -> bool:
     """Whether a letter of these scripts stands in `text`."""
-    return not text.isascii() and _RUN.search(text) is not None
+    return _BELOW_RUNS.fullmatch(text) is None and _RUN.search(text) is not None
 
 
 def bigrams(run: str) -> list[str]:

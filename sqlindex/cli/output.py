@@ -32,8 +32,14 @@ def print_message(text: str) -> None:
 
 
 def print_error(message: str, hint: str) -> None:
-    """An error on one line of stderr, and what to do on the next."""
-    print_message(f"error: {message}")
+    """An error on stderr, and what to do on the next line.
+
+    Further lines of the message are indented, so that a line break in a file name forges nothing.
+    """
+    first, *more = message.split("\n")
+    print_message(f"error: {first}")
+    for line in more:
+        print_message(f"  {line.strip()}")
     if hint:
         print_message(f"hint: {hint}")
 

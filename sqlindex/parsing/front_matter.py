@@ -51,7 +51,8 @@ def find_front_matter(text: str) -> FrontMatter | None:
         return None
     start = opening.end()
     closing = _CLOSING.search(text, start, start + MAX_FRONT_MATTER_CHARS)
-    if closing is None:
+    # A line that only the limit cuts off to `---` closes nothing.
+    if closing is None or text[closing.end() : closing.end() + 1] not in ("", "\n"):
         return None
     raw = text[start : closing.start()]
     line_end = text.find("\n", closing.end())

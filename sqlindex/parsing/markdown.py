@@ -46,7 +46,8 @@ class MarkdownParser:
         table = LineTable(text)
         try:
             headings, links = _structure(text, table, body_start)
-        except Exception:  # a failure of a foreign parser must not lose the document
+        except (RuntimeError, LookupError, TypeError, ValueError):
+            # A bug of the foreign parser, or a nest too deep for the stack, loses no document.
             headings, links = [], []
         sections = [*_opening_sections(text, front_matter), *_sections(text, body_start, headings)]
         title = front_matter.title if front_matter else None

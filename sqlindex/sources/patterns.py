@@ -51,7 +51,7 @@ def parse_pattern(line: bytes) -> Pattern | None:
 
     Raises:
         ValueError: the line is malformed and matches nothing (an open bracket, a backslash at the
-            end), or it is longer than `MAX_PATTERN_BYTES`.
+            end, two slashes in a row), or it is longer than `MAX_PATTERN_BYTES`.
     """
     if line.startswith(b"#"):
         return None
@@ -69,7 +69,7 @@ def parse_pattern(line: bytes) -> Pattern | None:
     segments = _segments(glob)
     has_suffix = is_for_name and glob.startswith(b"*.") and not _SPECIAL_OR_DOT & set(glob[2:])
     return Pattern(
-        regex=segments[0].as_name() if is_for_name else _path_regex(segments),
+        regex=segments[0].regex if is_for_name else _path_regex(segments),
         is_for_name=is_for_name,
         is_for_folders=is_for_folders,
         is_negated=is_negated,
@@ -87,15 +87,10 @@ def _without_trailing_spaces(line: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class _Segment:
-    """What stands between two slashes: regex parts before and from the first `*`."""
+    """What stands between two slashes; a `**` is an ordinary star if it is all of a pattern."""
 
-    head: bytes
-    tail: bytes
+    regex: bytes
     is_double_star: bool
-
-    def as_name(self) -> bytes:
-        # `**` without a slash is an ordinary star.
-        return b"[^/]*" if self.is_double_star else self.head + self.tail
 
 
 def _segments(glob: bytes) -> list[_Segment]:
@@ -109,11 +104,11 @@ def _segments(glob: bytes) -> list[_Segment]:
         if pieces == [b""]:
             raise ValueError("an empty part between slashes")
         is_double_star = star_count >= 2 and not any(pieces)
-        tail = b"".join(rb"(?>[^/]*?" + piece + rb")" for piece in pieces[1:-1])
+        regex = pieces[0] + b"".join(rb"(?>[^/]*?" + piece + rb")" for piece in pieces[1:-1])
         if len(pieces) > 1:
             # The last star may have to give back, but only until the segment's end.
-            tail += rb"(?>[^/]*" + pieces[-1] + _SEGMENT_END + rb")"
-        segments.append(_Segment(pieces[0], tail, is_double_star))
+            regex += rb"(?>[^/]*" + pieces[-1] + _SEGMENT_END + rb")"
+        segments.append(_Segment(regex, is_double_star))
 
     while position < len(glob):
         char = glob[position : position + 1]
@@ -136,8 +131,8 @@ def _segments(glob: bytes) -> list[_Segment]:
         elif char == b"?":
             pieces[-1] += b"[^/]"
         elif char == b"[":
-            regex, position = read_bracket(glob, position)
-            pieces[-1] += regex
+            members, position = read_bracket(glob, position)
+            pieces[-1] += members
         else:
             pieces[-1] += re.escape(char)
     close_segment()
@@ -149,7 +144,7 @@ def _path_regex(segments: Sequence[_Segment]) -> bytes:
     blocks: list[list[bytes]] = [[]]
     for segment in segments:
         if not segment.is_double_star:
-            blocks[-1].append(segment.head + segment.tail)
+            blocks[-1].append(segment.regex)
         elif blocks[-1] or len(blocks) == 1:
             blocks.append([])
     first, *others = (b"/".join(block) for block in blocks)

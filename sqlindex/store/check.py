@@ -211,9 +211,6 @@ def _texts(connection: Connection, fingerprint: Callable[[str], bytes]) -> Itera
 
 def _lexical_terms(connection: Connection, head: Head, analyse: Analyse) -> Iterator[Finding]:
     """Compare every posting with a fresh analysis: FTS5's own pages have no checksum."""
-    connection.execute("DROP TABLE IF EXISTS temp.expected_terms")
-    connection.execute("DROP TABLE IF EXISTS temp.expected")
-    connection.execute("DROP TABLE IF EXISTS temp.stored_terms")
     connection.execute(_EXPECTED_TABLE)
     connection.execute(_EXPECTED_TERMS)
     connection.execute(_VOCABULARY[head.lexical])

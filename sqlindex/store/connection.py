@@ -85,12 +85,15 @@ class IndexFile:
                 connection.close()
 
     @contextmanager
-    def reading(self) -> Iterator[Connection]:
+    def reading(self, *, is_new: bool = False) -> Iterator[Connection]:
         """A connection inside one read transaction: everything read belongs to one moment.
 
         Keep it short: a reader that stays keeps the log from shrinking.
+
+        Args:
+            is_new: take no pooled connection, and close this one afterwards.
         """
-        connection, state = self._take()
+        connection, state = self._connect_reader() if is_new else self._take()
         try:
             with translated_errors(self.path):
                 connection.execute("BEGIN")
@@ -108,7 +111,10 @@ class IndexFile:
                     connection.execute("ROLLBACK")
             connection.close()
             raise
-        self._put_back(connection, state)
+        if is_new:
+            connection.close()
+        else:
+            self._put_back(connection, state)
 
     @contextmanager
     def writing(self, purpose: str, *, wait_s: float = 0.0) -> Iterator[Writer]:

@@ -64,6 +64,8 @@ class WriterLock:
     def release(self) -> None:
         """Give the lock back; harmless when it is not held."""
         if self._descriptor is not None:
+            # Unlocked before closing: a child forked a moment ago may still hold a copy.
+            _unlock(self._descriptor)
             _open_descriptors.discard(self._descriptor)
             os.close(self._descriptor)
             self._descriptor = None
@@ -126,13 +128,31 @@ def _lock(descriptor: int) -> bool:
 
     try:
         if hasattr(fcntl, "F_OFD_SETLK"):
-            request = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, _WRITER_BYTE, 1, 0)
-            fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, request)
+            fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _request(fcntl.F_WRLCK))
         else:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except (BlockingIOError, PermissionError):
         return False
     return True
+
+
+def _unlock(descriptor: int) -> None:
+    if sys.platform == "win32":
+        import msvcrt
+
+        os.lseek(descriptor, _WRITER_BYTE, os.SEEK_SET)
+        msvcrt.locking(descriptor, msvcrt.LK_UNLCK, 1)
+        return
+    import fcntl
+
+    if hasattr(fcntl, "F_OFD_SETLK"):
+        fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _request(fcntl.F_UNLCK))
+    else:
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+
+
+def _request(kind: int) -> bytes:
+    return _FLOCK.pack(kind, os.SEEK_SET, _WRITER_BYTE, 1, 0)
 
 
 def _forget_in_child() -> None:

@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sqlindex.chunking.chunker import chunk_document
+from sqlindex.config import ChunkConfig
 from sqlindex.model.documents import ParsedDocument
 from sqlindex.parsing.registry import builtin_parsers
 
@@ -35,7 +37,7 @@ HOSTILE: dict[str, Callable[[int], str]] = {
     "nested lists": lambda n: "- " * (n // 2),
     "deep list": lambda n: "".join("  " * (i % 90) + "- a\n" for i in range(n // 94)),
     "comments": lambda n: "a <!-- " * (n // 7),
-    "fences": lambda n: "```\na\n" * (n // 6),
+    "fences": lambda n: ("```\n" + "a" * 20 + "\n") * (n // 25),
     "front matter flow": lambda n: "---\n" + "[" * (n // 2) + "\n---\n" + "a" * (n // 2),
     "underline far away": lambda n: "a" * (n // 2) + "\n" + "b\n" * (n // 8) + "===",
     "blank lines": lambda n: "a" + "\n" * n,
@@ -91,11 +93,18 @@ def test_parsing_twice_gives_the_same(parser_id: str) -> None:
     assert parser.parse(text, "x") == parser.parse(text, "x")
 
 
-@parser_ids
-@pytest.mark.parametrize("name", HOSTILE)
-def test_four_million_hostile_characters_are_parsed(parser_id: str, name: str) -> None:
+@pytest.mark.parametrize(
+    ("parser_id", "name"),
+    [
+        *(("markdown", name) for name in HOSTILE),
+        *((parser_id, "one long line") for parser_id in REGISTRY.ids if parser_id != "markdown"),
+    ],
+)
+def test_four_million_hostile_characters_are_parsed_and_cut(parser_id: str, name: str) -> None:
     text = HOSTILE[name](4_000_000)
-    check(text, REGISTRY.parser(parser_id).parse(text, "x"))
+    parsed = REGISTRY.parser(parser_id).parse(text, "x")
+    check(text, parsed)
+    assert chunk_document(text, parsed, ChunkConfig())
 
 
 @pytest.mark.parametrize("name", HOSTILE)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sqlindex.chunking.chunker import chunk_document
 from sqlindex.chunking.identity import chunk_id, content_fingerprint, occurrences
 from sqlindex.config import ChunkConfig
-from sqlindex.model.documents import Section, SectionKind
+from sqlindex.model.documents import ParsedDocument, Section, SectionKind
 from sqlindex.parsing.registry import builtin_parsers
 
 PARTS = [
@@ -162,7 +162,5 @@ def test_an_edit_elsewhere_keeps_the_chunks_of_other_sections(text: str) -> None
 
 
 def _texts(text: str, sections: tuple[Section, ...]) -> list[str]:
-    from sqlindex.model.documents import ParsedDocument
-
     parsed = ParsedDocument(sections=sections, language="x")
     return [text[c.start_char : c.end_char] for c in chunk_document(text, parsed, ChunkConfig())]

@@ -14,7 +14,7 @@ from sqlindex.errors import SourceError
 from sqlindex.filetypes.builtin import BUILTIN_REGISTRY
 from sqlindex.filetypes.registry import FileType
 from sqlindex.model.documents import DocumentId, DocumentRef, RawDocument, Refusal, RefusalReason
-from sqlindex.sources import stable_read
+from sqlindex.sources.containment import read_bounded
 from sqlindex.sources.filesystem import FolderSource
 
 NOTE = FileType("note", ("note",), "text", "text", "text", max_bytes=1_000)
@@ -61,14 +61,13 @@ def replace(path: Path, content: bytes) -> None:
 def after_each_read(monkeypatch: pytest.MonkeyPatch, change: Callable[[], None]) -> list[bytes]:
     """Run `change` between reading a file and checking it; returns what was read each time."""
     contents: list[bytes] = []
-    original = stable_read.read_bounded
 
     def read_then_change(file: int, max_bytes: int, expected_bytes: int = 0) -> bytes:
-        contents.append(original(file, max_bytes, expected_bytes))
+        contents.append(read_bounded(file, max_bytes, expected_bytes))
         change()
         return contents[-1]
 
-    monkeypatch.setattr(stable_read, "read_bounded", read_then_change)
+    monkeypatch.setattr("sqlindex.sources.stable_read.read_bounded", read_then_change)
     return contents
 
 

@@ -1,0 +1,62 @@
+"""Retrieval quality on SciFact, and the semantic value computed a second time independently."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from bench.data import data_folder
+from bench.figures import Figure, at_most, reported
+from bench.independent import semantic_ndcg
+from sqlindex.embedding.minilm import MiniLMEmbedder
+from sqlindex.embedding.staged import require_staged
+from sqlindex.evaluation.beir import read_collection
+from sqlindex.evaluation.evaluate import default_index_path, evaluate
+
+COLLECTION = "scifact-train"
+DIFFERENCE_LIMIT = 0.001
+
+
+def run(n: int | None) -> Iterator[Figure]:
+    """Evaluate the three modes on the first `n` queries; all answerable ones by default.
+
+    The index is kept in the user's cache: the first run embeds 5,183 abstracts, which takes
+    minutes, later ones embed nothing.
+    """
+    folder = data_folder(COLLECTION)
+    embedder = MiniLMEmbedder(require_staged("minilm"))
+    try:
+        report = evaluate(folder, embedder=embedder, limit_queries=n)
+        collection = read_collection(folder)
+        query_ids = collection.answerable[:n]
+        query_vectors = {
+            query_id: embedder.embed_query(collection.queries[query_id]) for query_id in query_ids
+        }
+    finally:
+        embedder.close()
+    queries = report.queries
+    yield reported("scifact.documents", report.documents, "documents", queries)
+    yield reported("scifact.chunks", report.chunks, "chunks", queries)
+    yield reported("scifact.embedded", report.embedded, "texts", queries)
+    yield reported("scifact.index", report.index_s, "s", queries)
+    for result in report.modes:
+        for measure, value in result.mean.items():
+            yield reported(f"scifact.{result.mode}.{measure}", value, "mean", queries)
+        yield reported(f"scifact.{result.mode}.p50", result.latency.p50_ms, "ms", queries)
+        yield reported(f"scifact.{result.mode}.p95", result.latency.p95_ms, "ms", queries)
+    ours = next(result for result in report.modes if result.mode == "semantic")
+    again = semantic_ndcg(default_index_path(collection), query_vectors, collection.qrels)
+    mean = sum(again.values()) / len(again)
+    yield Figure(
+        figure="scifact.semantic.nDCG@10.difference",
+        value=abs(ours.mean["nDCG@10"] - mean),
+        unit="absolute",
+        n=queries,
+        limit=DIFFERENCE_LIMIT,
+        sense="<=",
+        baseline=mean,
+    )
+    differing = sum(
+        abs(ours.by_query[query_id]["nDCG@10"] - value) > DIFFERENCE_LIMIT
+        for query_id, value in again.items()
+    )
+    yield at_most("scifact.semantic.queries_differing", differing, "queries", queries, 0)

@@ -1,0 +1,1 @@
+"""The documentation as tests: examples run, links resolve, generated pages are up to date."""

@@ -1,0 +1,126 @@
+"""Benchmarks at a small size: they run, and their rows have the promised shape. No timing here."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+DATA = Path(os.environ.get("SQLINDEX_DATA") or ROOT.parent / "shared" / "data")
+FIELDS = ["figure", "value", "unit", "limit", "sense", "holds", "baseline", "n"]
+
+pytestmark = [
+    pytest.mark.req("A-32"),
+    pytest.mark.skipif(
+        not (ROOT / "bench" / "__main__.py").is_file(), reason="the benchmarks are not in this tree"
+    ),
+]
+
+
+def run_bench(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "bench", *arguments]
+    return subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, env={**os.environ, **environment}
+    )
+
+
+def figures_of(*arguments: str) -> dict[str, dict[str, Any]]:
+    """The rows by name, checked for their shape; timings may or may not hold on a busy machine."""
+    done = run_bench(*arguments, "--json")
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert rows, done.stderr
+    for row in rows:
+        assert list(row) == FIELDS
+        assert isinstance(row["value"], (int, float))
+        assert (row["limit"] is None) == (row["sense"] is None) == (row["holds"] is None)
+        if row["limit"] is not None:
+            is_above = row["sense"] == ">="
+            value, limit = row["value"], row["limit"]
+            assert row["holds"] == (value >= limit if is_above else value <= limit)
+    assert done.returncode == any(row["holds"] is False for row in rows), done.stderr
+    assert len({row["figure"] for row in rows}) == len(rows)
+    return {row["figure"]: row for row in rows}
+
+
+def assert_no_violations(figures: dict[str, dict[str, Any]]) -> None:
+    counted = {name: row["value"] for name, row in figures.items() if row["limit"] == 0}
+    assert counted
+    assert set(counted.values()) == {0}
+
+
+@pytest.mark.data
+@pytest.mark.req("A-12")
+def test_the_index_benchmark_finds_no_violation_in_twenty_files() -> None:
+    if not (DATA / "docs-large").is_dir():
+        pytest.skip("SQLINDEX_DATA has no docs-large")
+    if shutil.which("sqlite3") is None:
+        pytest.skip("the sqlite3 shell is not installed")
+    figures = figures_of("index", "--n", "20")
+    assert_no_violations(figures)
+    assert {row["n"] for row in figures.values()} == {20}
+    assert figures["index.chunks"]["value"] > 20
+    assert "index.fidelity.uncovered" in figures
+
+
+def test_the_startup_benchmark_finds_no_heavy_import() -> None:
+    figures = figures_of("startup", "--n", "50")
+    assert_no_violations(figures)
+    assert figures["startup.search_to_bare_python"]["baseline"] > 0
+
+
+@pytest.mark.req("A-18")
+def test_the_publish_benchmark_changes_one_document_each_time() -> None:
+    figures = figures_of("publish", "--n", "50")
+    assert_no_violations(figures)
+    assert figures["publish.one_changed.small"]["n"] == 5
+
+
+def test_the_search_benchmark_measures_modes_and_floors() -> None:
+    figures = figures_of("search", "--n", "50")
+    for mode in ("lexical", "semantic", "hybrid"):
+        assert figures[f"search.{mode}.p50"]["value"] <= figures[f"search.{mode}.p95"]["value"]
+    assert figures["search.lexical.p50"]["baseline"] == figures["search.floor.match"]["value"]
+
+
+def test_without_data_a_benchmark_says_what_to_set(tmp_path: Path) -> None:
+    done = run_bench("index", "--n", "1", SQLINDEX_DATA=str(tmp_path))
+    assert done.returncode == 2
+    assert "SQLINDEX_DATA" in done.stderr
+    assert done.stdout == ""
+
+
+def test_a_size_below_one_is_refused() -> None:
+    assert run_bench("search", "--n", "0").returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("chunks", "broken"),
+    [
+        ([(0, 5, 1, 1, "# One"), (7, 14, 3, 4, "two\r\nüü")], {}),
+        ([(0, 5, 1, 1, "# One"), (7, 14, 3, 4, "two\nüü")], {"text": 1}),
+        ([(0, 5, 1, 1, "# One"), (7, 14, 3, 5, "two\r\nüü")], {"lines": 1}),
+        ([(0, 5, 1, 1, "# One"), (7, 14, 2, 4, "two\r\nüü")], {"lines": 1}),
+        ([(0, 5, 1, 1, "# One"), (7, 13, 3, 4, "two\r\nü")], {"uncovered": 1}),
+        ([(7, 14, 3, 4, "two\r\nüü")], {"uncovered": 1}),
+        ([], {"uncovered": 3}),
+    ],
+)
+@pytest.mark.req("A-12")
+def test_the_fidelity_check_sees_each_kind_of_damage(
+    chunks: list[tuple[int, int, int, int, str]],
+    broken: dict[str, int],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(str(ROOT))
+    from bench.fidelity import StoredChunk, Violations, check_chunks
+
+    found = Violations()
+    check_chunks("# One\n\ntwo\r\nüü\n \n", [StoredChunk(*chunk) for chunk in chunks], found)
+    assert found == Violations(chunks=len(chunks), **broken)

@@ -1,0 +1,368 @@
+"""Search: modes, filters, provenance, one generation, ties."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sqlindex import CancelToken, Document, Filters, Index
+from sqlindex.errors import (
+    CancelledError,
+    EmbedderMismatchError,
+    EmbedderRequiredError,
+    FilterError,
+    UnknownDocumentError,
+)
+from sqlindex.model.requests import Mode
+from sqlindex.testing import HashingEmbedder
+
+MODES: tuple[Mode, ...] = ("lexical", "semantic", "hybrid")
+
+
+def _ids(index: Index, query: str, mode: Mode | None = None, **filters: object) -> list[str]:
+    found = index.search(query, mode=mode, limit=100, filters=Filters(**filters))  # type: ignore[arg-type]
+    return [hit.document_id for hit in found.hits]
+
+
+@pytest.fixture
+def notes(index: Index) -> Index:
+    """A lexical index over five notes with catalog fields."""
+    index.upsert(
+        "notes",
+        [
+            Document(
+                "a/1",
+                "pump valve alpha",
+                tags=("x", "y"),
+                date="2026-01-10",
+                path="a/1.md",
+                type_name="md",
+            ),
+            Document("a/2", "pump valve beta", tags=("y",), date="2026-02-10", path="a/2.txt"),
+            Document(
+                "b/1", "pump gamma", metadata={"state": "open", "n": 3, "ok": True, "none": None}
+            ),
+            Document(
+                "b/2", "pump delta", metadata={"state": "closed"}, type_name="py", path="b/2.py"
+            ),
+        ],
+    )
+    index.upsert("other", [Document("c", "pump epsilon")])
+    return index
+
+
+@pytest.mark.req("A-20")
+@pytest.mark.parametrize(
+    ("filters", "expected"),
+    [
+        ({"sources": {"other"}}, ["c"]),
+        ({"path_prefix": "a/"}, ["a/1", "a/2"]),
+        ({"path_glob": "*/1*"}, ["a/1", "b/1"]),
+        ({"path_glob": "a/?.md"}, ["a/1"]),
+        ({"extensions": {".MD"}}, ["a/1"]),
+        ({"languages": {"python"}}, ["b/2"]),
+        ({"tags_any": {"x", "z"}}, ["a/1"]),
+        ({"tags_all": {"x", "y"}}, ["a/1"]),
+        ({"tags_all": {"y"}}, ["a/1", "a/2"]),
+        ({"date_from": "2026-02-01"}, ["a/2"]),
+        ({"date_to": "2026-01-10"}, ["a/1"]),
+        ({"metadata": {"state": "open"}}, ["b/1"]),
+        ({"metadata": {"n": 3, "ok": True}}, ["b/1"]),
+        ({"metadata": {"state": "open"}, "path_prefix": "a/"}, []),
+        ({"sources": {"nothing"}}, []),
+    ],
+)
+def test_filters_let_through_only_what_they_name(
+    notes: Index, filters: dict[str, object], expected: list[str]
+) -> None:
+    found = notes.search("pump", limit=100, filters=Filters(**filters)).hits  # type: ignore[arg-type]
+    assert sorted(hit.document_id for hit in found) == expected
+
+
+@pytest.mark.req("A-20")
+@pytest.mark.parametrize("mode", MODES)
+def test_every_channel_obeys_the_filters(tmp_path: Path, mode: Mode) -> None:
+    with Index.open(tmp_path / "i.db", create=True, embedder=HashingEmbedder()) as index:
+        index.upsert(
+            "n",
+            [Document(f"{i:02}", f"pump number {i}", tags=("odd",) * (i % 2)) for i in range(40)],
+        )
+        found = _ids(index, "pump number 7", mode, tags_any={"odd"})
+        assert len(found) == 20
+        assert all(int(name) % 2 for name in found)
+
+
+@pytest.mark.req("A-20")
+def test_a_malformed_filter_is_an_error(index: Index) -> None:
+    index.upsert("n", [Document("1", "alpha")])
+    with pytest.raises(FilterError, match="ISO 8601"):
+        index.search("alpha", filters=Filters(date_from="yesterday"))
+    with pytest.raises(FilterError, match="cannot be filtered"):
+        index.search("alpha", filters=Filters(metadata={'a"b': 1}))
+
+
+@pytest.mark.req("A-20")
+@pytest.mark.parametrize("name", ["Übung.md", "U\u0308bung.md"])
+def test_a_path_filter_matches_composed_and_decomposed_names(index: Index, name: str) -> None:
+    index.upsert("n", [Document(name, "eins")])
+    assert _ids(index, "eins", path_glob="Übung*") == [name]
+    assert _ids(index, "eins", path_prefix="U\u0308b") == [name]
+
+
+@pytest.mark.req("A-19")
+def test_the_default_mode_is_hybrid_with_an_embedder_and_lexical_without(tmp_path: Path) -> None:
+    embedder = HashingEmbedder()
+    with Index.open(tmp_path / "i.db", create=True, embedder=embedder) as index:
+        index.upsert("n", [Document("1", "alpha")])
+        assert index.search("alpha").mode == "hybrid"
+        assert index.search("alpha").fusion == "rrf"
+        asked = len(embedder.query_inputs)
+        assert index.search("alpha", mode="lexical").mode == "lexical"
+        assert len(embedder.query_inputs) == asked
+    with Index.open(tmp_path / "i.db") as index:
+        assert index.search("alpha").mode == "lexical"
+        for mode in ("semantic", "hybrid"):
+            with pytest.raises(EmbedderRequiredError):
+                index.search("alpha", mode=mode)  # type: ignore[arg-type]
+
+
+@pytest.mark.req("A-21")
+def test_the_query_is_embedded_exactly_once_and_unchanged(tmp_path: Path) -> None:
+    embedder = HashingEmbedder()
+    with Index.open(tmp_path / "i.db", create=True, embedder=embedder) as index:
+        index.upsert("n", [Document("1", "alpha")])
+        index.search("  Wie GEHT das?\n", mode="hybrid")
+    assert embedder.query_inputs == ["  Wie GEHT das?\n"]
+
+
+@pytest.mark.req("A-23")
+@pytest.mark.parametrize("mode", MODES)
+def test_a_blank_query_or_no_candidate_gives_nothing_and_infers_nothing(
+    tmp_path: Path, mode: Mode
+) -> None:
+    embedder = HashingEmbedder()
+    with Index.open(tmp_path / "i.db", create=True, embedder=embedder) as index:
+        assert index.search("alpha", mode=mode).hits == ()
+        index.upsert("n", [Document("1", "alpha")])
+        assert index.search(" \n\t", mode=mode).hits == ()
+        assert (
+            index.search("alpha", mode=mode, filters=Filters(sources=frozenset({"x"}))).hits == ()
+        )
+    assert embedder.query_inputs == []
+
+
+@pytest.mark.req("A-23")
+def test_a_query_without_lexical_terms_still_works_semantically(tmp_path: Path) -> None:
+    with Index.open(tmp_path / "i.db", create=True, embedder=HashingEmbedder()) as index:
+        index.upsert("n", [Document("1", "alpha")])
+        assert index.search("!!! ++", mode="lexical").hits == ()
+        for mode in ("semantic", "hybrid"):
+            hits = index.search("!!! ++", mode=mode).hits  # type: ignore[arg-type]
+            assert [hit.match_reasons for hit in hits] == [("semantic",)]
+
+
+@pytest.mark.req("A-21", "B-2")
+@pytest.mark.parametrize(
+    "query",
+    [
+        '"',
+        "AND",
+        "NEAR(a b)",
+        "alpha*",
+        "title:alpha",
+        "a\x00b",
+        "-alpha",
+        "^alpha",
+        "(((",
+        "alpha OR NOT",
+        "𝔞\ud800",
+    ],
+)
+def test_no_character_of_a_query_is_syntax(index: Index, query: str) -> None:
+    index.upsert("n", [Document("1", "alpha beta")])
+    found = index.search(query).hits
+    assert [hit.document_id for hit in found] == (["1"] if "alpha" in query else [])
+
+
+@pytest.mark.req("A-21")
+def test_lexical_search_returns_only_chunks_that_hold_a_term(index: Index) -> None:
+    index.upsert("n", [Document("1", "alpha"), Document("2", "beta"), Document("3", "alpha beta")])
+    assert sorted(_ids(index, "alpha gamma")) == ["1", "3"]
+
+
+@pytest.mark.req("A-22")
+def test_equal_scores_are_ordered_by_source_document_and_position(tmp_path: Path) -> None:
+    names = ["b", "a", "ä", "C", "a/b", "10", "9"]
+    with Index.open(tmp_path / "i.db", create=True, embedder=HashingEmbedder()) as index:
+        for source in ("y", "x"):
+            index.upsert(
+                source, [Document(name, "same words", title="t", path="p") for name in names]
+            )
+        for mode in MODES:
+            hits = index.search("words", mode=mode, limit=100).hits
+            assert [(h.source, h.document_id) for h in hits] == [
+                (s, n) for s in "xy" for n in sorted(names)
+            ]
+            assert [h.rank for h in hits] == list(range(1, 15))
+
+
+@pytest.mark.req("A-22")
+@pytest.mark.parametrize("mode", MODES)
+def test_pages_join_to_one_ranking(tmp_path: Path, mode: Mode) -> None:
+    with Index.open(tmp_path / "i.db", create=True, embedder=HashingEmbedder()) as index:
+        index.upsert("n", [Document(f"{i:02}", f"pump {i % 7} valve {i % 3}") for i in range(50)])
+        whole = index.search("pump 3 valve", mode=mode, limit=50)
+        assert len(whole.hits) == 50
+        assert not whole.has_more
+        paged = []
+        for offset in range(0, 50, 7):
+            page = index.search("pump 3 valve", mode=mode, limit=7, offset=offset)
+            assert page.has_more == (offset + 7 < 50)
+            paged.extend(page.hits)
+        assert tuple(paged) == whole.hits
+
+
+@pytest.mark.req("A-22", "A-12")
+def test_a_hit_says_where_it_stands(index: Index, folder: Path) -> None:
+    text = "# Anlage\r\n\r\nVorwort\r\n\r\n## Pumpe ä\r\n\r\nDie Pumpe läuft.\r\n"
+    path = folder / "sub" / "plan b.md"
+    path.parent.mkdir()
+    path.write_bytes(text.encode())
+    index.add_source(folder, name="docs")
+    index.refresh()
+    (hit,) = index.search("läuft").hits
+    assert (hit.source, hit.document_id, hit.path) == ("docs", "sub/plan b.md", "sub/plan b.md")
+    assert hit.uri == (folder / "sub" / "plan b.md").resolve().as_uri()
+    assert hit.title == "Anlage"
+    assert hit.heading_path == ("Anlage", "Pumpe ä")
+    assert hit.language == "markdown"
+    assert (hit.start_line, hit.end_line) == (5, 7)
+    assert text[hit.start_char : hit.end_char] == hit.text == "## Pumpe ä\r\n\r\nDie Pumpe läuft."
+    assert (hit.rank, hit.lexical_rank, hit.semantic_rank) == (1, 1, None)
+    assert hit.match_reasons == ("lexical",)
+    assert "Die Pumpe läuft." in hit.snippet
+    assert index.get_chunk(hit.chunk_id).text == hit.text
+
+
+@pytest.mark.req("A-13")
+def test_a_document_is_read_back_with_its_catalog_entry(index: Index, folder: Path) -> None:
+    text = "---\ntitle: Plan\ntags: [rot, blau]\ndate: 2026-03-01\n---\n# Kopf\n\nSiehe [dort](b.md) und [[Wiki|w]].\n"
+    (folder / "a.md").write_text(text, encoding="utf-8")
+    index.add_source(folder)
+    index.refresh()
+    document = index.get("a.md")
+    assert document.text == text
+    assert (document.title, document.tags, document.date) == ("Plan", ("rot", "blau"), "2026-03-01")
+    assert document.headings == ((6, ("Kopf",)),)
+    assert [(link[0], link[1], link[3]) for link in document.links] == [
+        ("b.md", "dort", False),
+        ("Wiki", "w", True),
+    ]
+    assert document.front_matter.startswith("title: Plan")
+    with pytest.raises(UnknownDocumentError):
+        index.get("b.md")
+    with pytest.raises(UnknownDocumentError):
+        index.get_chunk("0" * 32)
+
+
+@pytest.mark.req("A-24")
+def test_a_search_that_meets_a_new_head_moves_to_it_as_a_whole(tmp_path: Path) -> None:
+    class Publishing(HashingEmbedder):
+        publish: Callable[[], object] | None = None
+
+        def embed_query(self, text: str):  # type: ignore[no-untyped-def]
+            if self.publish is not None:
+                publish, self.publish = self.publish, None
+                publish()
+            return super().embed_query(text)
+
+    embedder = Publishing()
+    with Index.open(tmp_path / "i.db", create=True, embedder=embedder) as index:
+        index.upsert("n", [Document("1", "alpha")])
+        embedder.publish = lambda: index.upsert(
+            "n", [Document("1", "beta"), Document("2", "alpha")]
+        )
+        result = index.search("alpha", mode="hybrid")
+        assert (result.generation, result.head_moved) == (2, True)
+        assert [(h.document_id, h.text, h.match_reasons) for h in result.hits] == [
+            ("2", "alpha", ("lexical", "semantic")),
+            ("1", "beta", ("semantic",)),
+        ]
+        assert len(embedder.query_inputs) == 1
+        assert not index.search("alpha", mode="hybrid").head_moved
+
+
+@pytest.mark.req("A-24", "A-26")
+def test_another_embedder_than_the_one_that_made_the_vectors_is_refused(tmp_path: Path) -> None:
+    with Index.open(tmp_path / "i.db", create=True, embedder=HashingEmbedder()) as index:
+        index.upsert("n", [Document("1", "alpha")])
+    with Index.open(tmp_path / "i.db", embedder=HashingEmbedder(revision="2")) as index:
+        with pytest.raises(EmbedderMismatchError):
+            index.search("alpha", mode="semantic")
+        assert _ids(index, "alpha", "lexical") == ["1"]
+        index.refresh()
+        assert _ids(index, "alpha", "semantic") == ["1"]
+
+
+@pytest.mark.req("A-24")
+@pytest.mark.parametrize("mode", MODES)
+def test_a_cancelled_search_stops_and_changes_nothing(tmp_path: Path, mode: Mode) -> None:
+    token = CancelToken()
+    token.cancel()
+    with Index.open(tmp_path / "i.db", create=True, embedder=HashingEmbedder()) as index:
+        index.upsert("n", [Document("1", "alpha")])
+        with pytest.raises(CancelledError):
+            index.search("alpha", mode=mode, cancel=token)
+        assert index.search("alpha", mode=mode).generation == 1
+
+
+@pytest.mark.req("A-22")
+@pytest.mark.parametrize("limit", [0, 101, -1])
+def test_a_limit_out_of_range_is_an_error(index: Index, limit: int) -> None:
+    with pytest.raises(ValueError, match=r"1\.\.100"):
+        index.search("alpha", limit=limit)
+
+
+@pytest.mark.req("A-22")
+def test_d27_plain_fusion_sums_reciprocal_ranks_over_complete_channels(tmp_path: Path) -> None:
+    """A is first lexically and third semantically, B second lexically without a vector."""
+
+    class Given(HashingEmbedder):
+        def embed_documents(self, texts):  # type: ignore[no-untyped-def]
+            import numpy as np
+
+            by_text = {"C only": (1.0, 0.1), "D only": (1.0, 0.2), "pump pump": (1.0, 0.5)}
+            return np.array([by_text.get(text, (0.0, 0.0)) for text in texts], np.float32)
+
+        def embed_query(self, text: str):  # type: ignore[no-untyped-def]
+            import numpy as np
+
+            return np.array((1.0, 0.0), np.float32)
+
+    documents = [
+        Document("A", "pump pump"),
+        Document("B", "pump and other words here"),
+        Document("C", "C only"),
+        Document("D", "D only"),
+    ]
+    for order in (documents, documents[::-1]):
+        path = tmp_path / f"{order[0].id}.db"
+        with Index.open(path, create=True, embedder=Given(dimensions=2)) as index:
+            index.add_source(_Listed(order))
+            index.refresh(allow_bad_vectors=True)
+            assert index.check() == []
+        for _ in range(10):
+            with Index.open(path, embedder=Given(dimensions=2)) as index:
+                hits = index.search("pump", mode="hybrid").hits
+            ranks = [(h.document_id, h.lexical_rank, h.semantic_rank) for h in hits]
+            assert ranks == [("A", 1, 3), ("C", None, 1), ("B", 2, None), ("D", None, 2)]
+
+
+class _Listed:
+    def __init__(self, documents: list[Document]) -> None:
+        from sqlindex import MemorySource
+
+        source = MemorySource("n", documents)
+        self.name, self.list, self.read = source.name, source.list, source.read
