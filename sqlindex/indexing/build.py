@@ -109,20 +109,30 @@ def embed_missing(
         progress(Progress("embed", at, len(places)))
         batch = places[at : at + batch_size]
         texts = [reader.text(parse_id, ord_) for _, parse_id, ord_ in batch]
-        done.truncated += _check_lengths(writer.connection, embedder, batch, texts)
         try:
-            vectors = embedder.embed_documents(texts)
+            done.truncated += _check_lengths(writer.connection, embedder, batch, texts)
+            reply: object = embedder.embed_documents(texts)
         except SqlindexError:
             raise
         except Exception as exc:
-            raise EmbedderError(f"the embedder failed: {type(exc).__name__}: {exc}") from exc
+            where = _where(writer.connection, *batch[0][1:])
+            raise EmbedderError(
+                f"the embedder failed on a batch of {len(batch)}, from {where} on: {type(exc).__name__}: {exc}"
+            ) from exc
         if (embedder.identity, embedder.dimensions) != (identity, dimensions):
             raise EmbedderMismatchError(
                 f"the embedder changed from {identity} to {embedder.identity} during the refresh",
                 hint="run the refresh again",
             )
         cancel.check()
-        faults = vector_faults(vectors, len(texts), dimensions)
+        vectors = _rows_of(reply, len(texts))
+        if vectors is None:
+            where = _where(writer.connection, *batch[0][1:])
+            raise BadVectorError(
+                f"the embedder gave {_described(reply)} for a batch of {len(batch)}, from {where} on",
+                hint=f"it must give a float32 array of shape ({len(batch)}, {dimensions})",
+            )
+        faults = vector_faults(vectors, dimensions)
         if faults and not allow_bad_vectors:
             row, detail = min(faults.items())
             where = _where(writer.connection, *batch[row][1:])
@@ -143,25 +153,35 @@ def embed_missing(
     return done
 
 
-def vector_faults(vectors: object, count: int, dimensions: int) -> dict[int, str]:
-    """What is wrong with an embedder's reply, by row.
-
-    Raises:
-        BadVectorError: the reply is not one row for each text.
-    """
+def _rows_of(reply: object, count: int) -> npt.NDArray[np.float32] | None:
+    """An embedder's reply as float32, as it is stored; None if it is not a row for each text."""
     import numpy as np
 
-    array: npt.NDArray[np.generic] = vectors if isinstance(vectors, np.ndarray) else np.empty(0)
-    if array.ndim != 2 or array.shape[0] != count:
-        raise BadVectorError(
-            f"the embedder gave an array of shape {array.shape} for {count} texts of width {dimensions}",
-            hint="fix the embedder",
-        )
-    if array.shape[1] != dimensions:
-        return dict.fromkeys(range(count), f"width {array.shape[1]} instead of {dimensions}")
+    if not isinstance(reply, np.ndarray) or reply.dtype.kind not in "fiu":
+        return None
+    if reply.ndim != 2 or reply.shape[0] != count:
+        return None
+    with np.errstate(over="ignore", under="ignore"):
+        # Too large a float64 becomes infinite here, too small a one zero: both are faults.
+        rows: npt.NDArray[np.float32] = reply.astype(np.float32, copy=False)
+    return rows
+
+
+def _described(reply: object) -> str:
+    shape, dtype = getattr(reply, "shape", None), getattr(reply, "dtype", None)
+    return type(reply).__name__ if shape is None else f"shape {shape} of dtype {dtype}"
+
+
+def vector_faults(vectors: npt.NDArray[np.float32], dimensions: int) -> dict[int, str]:
+    """What is wrong with an embedder's rows, by row."""
+    import numpy as np
+
+    if vectors.shape[1] != dimensions:
+        detail = f"width {vectors.shape[1]} instead of {dimensions}"
+        return dict.fromkeys(range(len(vectors)), detail)
     faults: dict[int, str] = {}
-    finite = np.asarray(np.isfinite(array).all(axis=1))
-    nonzero = np.asarray(array.any(axis=1))
+    finite = np.asarray(np.isfinite(vectors).all(axis=1))
+    nonzero = np.asarray(vectors.any(axis=1))
     for row in np.flatnonzero(~(finite & nonzero)).tolist():
         faults[row] = "not finite" if not finite[row] else "all zeros"
     return faults

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 
 from sqlindex.cancellation import CancelToken
-from sqlindex.errors import DocumentRefusedError, SourceError
+from sqlindex.errors import DocumentRefusedError, SourceError, SqlindexError
 from sqlindex.indexing.prepare import PreparedDocument, Workshop, unsupported
 from sqlindex.indexing.report import ChangeLog, DocumentChange, Progress, ProgressSink
 from sqlindex.model.documents import DocumentRef, FileStat, RawDocument, Refusal, RefusalReason
@@ -103,10 +103,11 @@ def walk(
 
     added: dict[str, bytes] = {}
     seen: set[str] = set()
-    for position, entry in enumerate(listing.adapter.list()):
+    for entry in _listed(listing):
         cancel.check()
-        if position % 64 == 0:
-            progress(Progress("read", position))
+        if log.listed % 64 == 0:
+            progress(Progress("read", log.listed))
+        log.listed += 1
         if isinstance(entry, Refusal):
             _refuse(entry, rules, listing.row.name, difference)
             continue
@@ -135,7 +136,7 @@ def walk(
             difference.seen_ids.append(entry.document_id)
             continue
         read_ns = time.time_ns()
-        raw = listing.adapter.read(entry)
+        raw = _read(listing, entry)
         if isinstance(raw, Refusal):
             _refuse(raw, rules, listing.row.name, difference)
             seen.discard(entry.document_id)
@@ -173,6 +174,32 @@ def walk(
         _end_of_listing(listing, live, known_stats, seen, difference)
     _log_refusals(difference, lookup, listing.row.name, log)
     _match_renames(listing.row.name, added, difference.removed, log)
+
+
+def _listed(listing: Listing) -> Iterator[DocumentRef | Refusal]:
+    """What the adapter lists. A host's own database error must not pass for one of the index."""
+    try:
+        yield from listing.adapter.list()
+    except SqlindexError:
+        raise
+    except Exception as exc:
+        raise _broken(listing, "cannot be listed", exc) from exc
+
+
+def _read(listing: Listing, ref: DocumentRef) -> RawDocument | Refusal:
+    try:
+        return listing.adapter.read(ref)
+    except SqlindexError:
+        raise
+    except Exception as exc:
+        raise _broken(listing, f"failed on document {ref.document_id!r}", exc) from exc
+
+
+def _broken(listing: Listing, what: str, exc: Exception) -> SourceError:
+    return SourceError(
+        f"source {listing.row.name!r} {what}: {type(exc).__name__}: {exc}",
+        hint="see the cause; nothing was deleted",
+    )
 
 
 def _is_unchanged(stat: FileStat | None, known: StatRow | None, version: LiveVersion) -> bool:

@@ -93,12 +93,13 @@ def no_progress(_: Progress) -> None:
 
 @dataclass(slots=True)
 class ChangeLog:
-    """Collects changes while the sources are walked."""
+    """Collects changes while the sources are walked; `listed` counts the entries of all of them."""
 
     documents: list[DocumentChange] = field(default_factory=list)
     unchanged: int = 0
     refused: list[tuple[str, Refusal, bool]] = field(default_factory=list)
     reparsed: int = 0
+    listed: int = 0
 
     def finished(self, *, embedding_inputs: int, rebuilt: tuple[str, ...]) -> Changes:
         """The collected changes in their final order."""

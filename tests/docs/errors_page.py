@@ -17,8 +17,8 @@ Every error that sqlindex raises on purpose is a `sqlindex.SqlindexError`; the c
 to do next, or is empty. `code` is a stable name for programs. `retryable` says whether the same
 call can succeed later without a change. `exit_code` is what the command line exits with.
 
-An argument out of range is a `ValueError`. After every error the last published generation can
-still be searched.
+An argument out of range is a `ValueError`. A write that ends in an error leaves the last published
+generation as it was.
 
 """
 
