@@ -32,13 +32,17 @@ _DISTRIBUTIONS = (
 )
 
 
-def save(name: str, n: int | None, figures: Sequence[Figure]) -> Path:
-    """Write a result with everything needed to compare it later; its path in the repository."""
+def save(name: str, n: int | None, figures: Sequence[Figure], load: float) -> Path:
+    """Write a result with everything needed to compare it later; its path in the repository.
+
+    Args:
+        load: of the machine before the run, see `load_average`.
+    """
     result = {
         "benchmark": name,
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
         "commit": commit(),
-        "machine": machine(),
+        "machine": {**machine(), "load_before": rounded(load)},
         "versions": versions(),
         "seed": SEED,
         "size": n,
@@ -62,6 +66,11 @@ def commit() -> str | None:
     except (OSError, subprocess.CalledProcessError):
         return None
     return done.stdout.strip()
+
+
+def load_average() -> float:
+    """Processes that wanted to run over the last minute: above the cores, times are inflated."""
+    return os.getloadavg()[0]
 
 
 def machine() -> dict[str, object]:

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from importlib import import_module
 
 from bench.figures import Figure, render
-from bench.machine import SEED, save
+from bench.machine import SEED, load_average, save
+from bench.page import write_page
 from sqlindex.errors import SqlindexError
 
 Run = Callable[[int | None], Iterable[Figure]]
@@ -54,6 +55,7 @@ def main(arguments: Sequence[str]) -> int:
     benchmark = BENCHMARKS[options.name]
     run: Run = import_module(benchmark.module).run
     figures = []
+    load = load_average()
     try:
         for figure in run(options.n):
             figures.append(figure)
@@ -67,7 +69,8 @@ def main(arguments: Sequence[str]) -> int:
     if not options.json:
         print(render(figures))
     if options.save:
-        print(f"saved {save(options.name, options.n, figures)}", file=sys.stderr)
+        print(f"saved {save(options.name, options.n, figures, load)}", file=sys.stderr)
+        write_page()
     return 1 if any(figure.holds is False for figure in figures) else 0
 
 
@@ -85,7 +88,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--n", type=_positive, help="size; what it counts is said below")
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
     parser.add_argument(
-        "--save", action="store_true", help=f"write bench/results/NAME[-nN].json (seed {SEED})"
+        "--save", action="store_true", help=f"write bench/results/NAME[-nN].json and the page of figures (seed {SEED})"
     )
     return parser
 

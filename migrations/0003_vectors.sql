@@ -7,11 +7,10 @@ CREATE TABLE vector_space(
   dimensions INTEGER NOT NULL CHECK(dimensions > 0)
 ) STRICT;
 
--- vector_id is space and text in one integer, so the vectors of a space lie together and need no second index.
+-- vector_id is space and text in one integer, space_id << 40 | text_id, so the vectors of a space lie
+-- together and need no second index; v_vector takes it apart.
 CREATE TABLE vector(
   vector_id INTEGER PRIMARY KEY,
-  space_id INTEGER GENERATED ALWAYS AS (vector_id >> 40) VIRTUAL,
-  text_id INTEGER GENERATED ALWAYS AS (vector_id & 1099511627775) VIRTUAL,
   norm REAL NOT NULL CHECK(norm > 0),                    -- Euclidean length of f32
   f32 BLOB NOT NULL,                                     -- little-endian float32, 4 × dimensions bytes
   check8 BLOB NOT NULL                                   -- BLAKE2b of f32, 8 bytes

@@ -31,6 +31,11 @@ FROM document_version d JOIN source s USING(source_id) JOIN parse p USING(parse_
   JOIN chunk c ON c.parse_id = d.parse_id JOIN section x ON x.parse_id = d.parse_id AND x.ord = c.section_ord
 WHERE d.born IS NOT NULL AND d.died IS NULL;
 
+-- The vectors by space and embedding text; chunk.text_id says which chunks have that text.
+CREATE VIEW v_vector AS
+SELECT vector_id >> 40 AS space_id, vector_id & 1099511627775 AS text_id, s.dimensions, v.norm, v.f32
+FROM vector v JOIN vector_space s ON s.space_id = v.vector_id >> 40;
+
 -- What the last refresh saw and did not index, and why; is_kept: an earlier version is still served.
 CREATE VIEW v_refused AS
 SELECT s.name AS source, r.document_id, r.reason, r.detail, r.hint, r.is_kept

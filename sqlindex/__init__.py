@@ -13,10 +13,18 @@ if TYPE_CHECKING:
     from sqlindex.errors import SqlindexError as SqlindexError
     from sqlindex.index import Index as Index
     from sqlindex.indexing.report import Changes as Changes
+    from sqlindex.indexing.report import Progress as Progress
     from sqlindex.indexing.report import RefreshReport as RefreshReport
+    from sqlindex.model.documents import DocumentRef as DocumentRef
+    from sqlindex.model.documents import FileStat as FileStat
+    from sqlindex.model.documents import RawDocument as RawDocument
+    from sqlindex.model.documents import Refusal as Refusal
+    from sqlindex.model.documents import RefusalReason as RefusalReason
     from sqlindex.model.requests import Filters as Filters
+    from sqlindex.model.results import Chunk as Chunk
     from sqlindex.model.results import Hit as Hit
     from sqlindex.model.results import SearchResult as SearchResult
+    from sqlindex.model.results import StoredDocument as StoredDocument
     from sqlindex.ports import Embedder as Embedder
     from sqlindex.ports import Source as Source
     from sqlindex.sources.memory import Document as Document
@@ -34,7 +42,15 @@ _MODULE_BY_NAME = {
     "SqlindexError": "sqlindex.errors",
     "Changes": "sqlindex.indexing.report",
     "RefreshReport": "sqlindex.indexing.report",
+    "Progress": "sqlindex.indexing.report",
+    "DocumentRef": "sqlindex.model.documents",
+    "FileStat": "sqlindex.model.documents",
+    "RawDocument": "sqlindex.model.documents",
+    "Refusal": "sqlindex.model.documents",
+    "RefusalReason": "sqlindex.model.documents",
     "Filters": "sqlindex.model.requests",
+    "Chunk": "sqlindex.model.results",
+    "StoredDocument": "sqlindex.model.results",
     "Hit": "sqlindex.model.results",
     "SearchResult": "sqlindex.model.results",
     "Embedder": "sqlindex.ports",
@@ -50,9 +66,17 @@ __all__ = [
     "Filters",
     "SearchResult",
     "Hit",
+    "Chunk",
+    "StoredDocument",
     "RefreshReport",
     "Changes",
+    "Progress",
     "Source",
+    "DocumentRef",
+    "RawDocument",
+    "Refusal",
+    "RefusalReason",
+    "FileStat",
     "Embedder",
     "CancelToken",
     "IndexConfig",

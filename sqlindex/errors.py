@@ -21,6 +21,7 @@ SqlindexError
 │   └── BadVectorError         a vector is zero, not finite, or of the wrong width
 ├── CorruptIndexError          the file contradicts itself
 ├── NotAnIndexError            the file is not an index of this program
+│   ├── NoIndexError           there is no file of that name
 │   └── NewerSchemaError       the index was made by a newer version
 ├── RebuildRequiredError       a stored layer was made by another version; a refresh rebuilds it
 ├── StorageError               the disk is full, read-only or failing
@@ -180,6 +181,12 @@ class NotAnIndexError(SqlindexError):
 
     code = "not_an_index"
     exit_code = 8
+
+
+class NoIndexError(NotAnIndexError):
+    """There is no file of that name."""
+
+    code = "no_index"
 
 
 class NewerSchemaError(NotAnIndexError):

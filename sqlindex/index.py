@@ -23,10 +23,10 @@ from sqlindex.wiring import EMBEDDER_SETTING, Wiring, require_host, uri_of
 if TYPE_CHECKING:
     from sqlindex.filetypes.registry import FileTypeRegistry
     from sqlindex.indexing.report import Changes, ProgressSink, RefreshReport
-    from sqlindex.model.results import Chunk, Document, SearchResult
+    from sqlindex.model.results import Chunk, SearchResult, StoredDocument
     from sqlindex.model.status import IndexStatus, RefusedDocument
     from sqlindex.parsing.registry import ParserRegistry
-    from sqlindex.sources.memory import Document as HostDocument
+    from sqlindex.sources.memory import Document
     from sqlindex.store.check import Finding
 
 
@@ -67,7 +67,8 @@ class Index:
             parsers: the built-in ones if None.
 
         Raises:
-            StorageError: there is no such file, or it is not accessible.
+            NoIndexError: there is no such file and `create` is False.
+            StorageError: the file or its folder is not accessible.
             NotAnIndexError: the file is not an index; `NewerSchemaError` if a newer version made it.
         """
         search_config = search_config or SearchConfig()
@@ -130,7 +131,7 @@ class Index:
 
         Raises:
             DuplicateError: the name or the folder is registered already.
-            SourceError: no such folder, or it cannot be listed.
+            UsageError: there is no such folder.
         """
         from sqlindex.store.sources import add_source, list_sources
 
@@ -171,10 +172,9 @@ class Index:
                 cause="source removed",
                 removed_version_ids=[version.version_id for version in live.values()],
                 removed_changes=log,
+                also=lambda connection: remove_source(connection, row.source_id),
             )
             report = refresh(writer, job)
-            with writer.transaction() as connection:
-                remove_source(connection, row.source_id)
         self._wiring.host_sources.pop(name, None)
         return report
 
@@ -231,7 +231,7 @@ class Index:
         """
         from sqlindex.indexing.refresh import refresh
 
-        with self._file.writing("refresh", wait_s=wait_s) as writer:
+        with self._file.writing("refresh", wait_s=wait_s, cancel=cancel) as writer:
             listings = self._wiring.listings(writer.connection, sources)
             job = self._wiring.job(
                 writer.connection,
@@ -277,7 +277,7 @@ class Index:
     def upsert(
         self,
         source: str,
-        documents: Iterable[HostDocument],
+        documents: Iterable[Document],
         *,
         cancel: CancelToken | None = None,
         progress: ProgressSink | None = None,
@@ -286,21 +286,22 @@ class Index:
         """Add or replace documents of a host and publish them as one generation.
 
         Documents that are not named stay. The cost follows the change, not the index. The source is
-        registered if it is new.
+        registered if it is new. An iterator is read as the work goes on, and may be endless until
+        `cancel`; an id must not come twice.
         """
         from sqlindex.indexing.diff import Listing
         from sqlindex.indexing.refresh import refresh
-        from sqlindex.sources.memory import MemorySource
+        from sqlindex.sources.pushed import PushedDocuments
         from sqlindex.store.sources import add_source, list_sources
 
-        with self._file.writing("upsert", wait_s=wait_s) as writer:
+        with self._file.writing("upsert", wait_s=wait_s, cancel=cancel) as writer:
             known = {row.name: row for row in list_sources(writer.connection)}
             row = known.get(source)
             if row is None:
                 with writer.transaction() as connection:
                     row = add_source(connection, source, "host", None, {})
             require_host(row)
-            listing = Listing(row, MemorySource(source, documents), is_complete=False)
+            listing = Listing(row, PushedDocuments(source, documents), is_complete=False)
             job = self._wiring.job(
                 writer.connection, (listing,), cause="upsert", cancel=cancel, progress=progress
             )
@@ -370,7 +371,7 @@ class Index:
         embedder = None if mode == "lexical" else self._wiring.embedder()
         return self._searcher.search(request, embedder, cancel or CancelToken())
 
-    def get(self, path_or_id: str, *, source: str | None = None) -> Document:
+    def get(self, path_or_id: str, *, source: str | None = None) -> StoredDocument:
         """A document of the head by its id or path.
 
         Raises:

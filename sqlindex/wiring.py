@@ -43,7 +43,7 @@ class Wiring:
     ) -> None:
         self._file = file
         self._given_embedder = embedder
-        self._own_embedder: tuple[str, Embedder] | None = None
+        self._own_embedder: tuple[tuple[str, int], Embedder] | None = None
         self._config = config
         self._file_types = file_types
         self._parsers = parsers
@@ -64,18 +64,21 @@ class Wiring:
         if not name:
             return None
         with self._guard:
-            if self._own_embedder is None or self._own_embedder[0] != name:
+            # A forked child loads its own: the model's threads do not survive a fork.
+            key = (name, os.getpid())
+            if self._own_embedder is None or self._own_embedder[0] != key:
                 from sqlindex.embedding.minilm import MiniLMEmbedder
                 from sqlindex.embedding.staged import require_staged
 
-                self._own_embedder = (name, MiniLMEmbedder(require_staged(name)))
+                self._own_embedder = (key, MiniLMEmbedder(require_staged(name)))
             return self._own_embedder[1]
 
     def close(self) -> None:
         """Close the model if it was loaded here; a host's embedder stays the host's."""
         with self._guard:
             own, self._own_embedder = self._own_embedder, None
-        close = getattr(own[1], "close", None) if own is not None else None
+        is_ours = own is not None and own[0][1] == os.getpid()
+        close = getattr(own[1], "close", None) if own is not None and is_ours else None
         if close is not None:
             close()
 
@@ -91,6 +94,7 @@ class Wiring:
         drop_vectors: bool = False,
         removed_version_ids: Sequence[int] = (),
         removed_changes: ChangeLog | None = None,
+        also: Callable[[Connection], None] | None = None,
         cancel: CancelToken | None = None,
         progress: ProgressSink | None = None,
     ) -> RefreshJob:
@@ -121,6 +125,7 @@ class Wiring:
             removed_version_ids=removed_version_ids,
             removed_changes=removed_changes or ChangeLog(),
             allow_bad_vectors=allow_bad_vectors,
+            also=also,
             cancel=cancel or CancelToken(),
             progress=progress or no_progress,
         )

@@ -9,6 +9,7 @@ import click
 from sqlindex.cli.options import db_option, embedder_name, json_option
 from sqlindex.cli.output import print_json, print_message
 from sqlindex.index import Index
+from sqlindex.sources.containment import canonical_root
 
 
 @click.command("init")
@@ -23,12 +24,15 @@ from sqlindex.index import Index
 def command(folders: tuple[Path, ...], embedder: str | None, db: Path, as_json: bool) -> None:
     """Make an index (mode 0600) if there is none, register FOLDERS, choose a model.
 
-    Nothing is indexed before 'sqlindex refresh'.
+    Run again, it adds what is new. Nothing is indexed before 'sqlindex refresh'.
     """
+    # Looked at before anything is made, so that a misspelled folder leaves nothing behind.
+    roots = [canonical_root(folder) for folder in folders]
     with Index.open(db, create=True) as index:
         if embedder is not None:
             index.set_embedder(embedder_name(embedder))
-        names = [index.add_source(folder) for folder in folders]
+        known = {source.root for source in index.status().sources}
+        names = [index.add_source(root) for root in dict.fromkeys(roots) if root not in known]
         status = index.status()
     if as_json:
         print_json({"path": status.path, "embedder": status.embedder, "added_sources": names})

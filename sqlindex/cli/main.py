@@ -70,6 +70,14 @@ def run(arguments: list[str]) -> int:
     except click.exceptions.Exit as exc:
         return int(exc.exit_code)
     except click.ClickException as exc:
+        if wants_json:
+            error = {
+                "code": "usage",
+                "message": exc.format_message(),
+                "hint": "",
+                "retryable": False,
+            }
+            print_json({"error": error})
         exc.show(file=sys.stderr)
         return 2
     except (KeyboardInterrupt, click.Abort):

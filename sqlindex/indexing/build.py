@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -23,23 +22,13 @@ from sqlindex.store.connection import Writer
 from sqlindex.store.contents import put_content, read_content
 from sqlindex.store.documents import VersionRow, stage_versions
 from sqlindex.store.driver import Connection
-from sqlindex.store.parses import find_parse, put_parse
+from sqlindex.store.parses import chunk_place, document_of_parse, find_parse, put_parse
 from sqlindex.store.sources import SourceRow
 from sqlindex.store.vectors import missing_texts, put_vector_refusals, put_vectors
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
-
-_PLACE = """
-    SELECT p.content_id, c.start_char, c.end_char, c.start_line, c.end_line, c.is_continuation, x.heading_path
-    FROM chunk c JOIN parse p USING(parse_id) JOIN section x ON x.parse_id = c.parse_id AND x.ord = c.section_ord
-    WHERE c.parse_id = :parse_id AND c.ord = :ord
-"""
-_PATH_OF_PARSE = """
-    SELECT s.name, d.document_id FROM document_version d JOIN source s USING(source_id)
-    WHERE d.parse_id = :parse_id ORDER BY d.version_id DESC LIMIT 1
-"""
 
 
 @dataclass(slots=True)
@@ -196,13 +185,13 @@ class _TextReader:
         self._content = ""
 
     def text(self, parse_id: int, ord_: int) -> str:
-        row = self._connection.execute(_PLACE, {"parse_id": parse_id, "ord": ord_}).fetchone()
-        content_id, start_char, end_char, _, _, is_continuation, heading_path = row
-        if content_id != self._content_id:
-            self._content, self._content_id = read_content(self._connection, content_id), content_id
-        headings = json.loads(heading_path)
-        body = self._content[start_char:end_char]
-        return embedding_text(body, headings[-1] if headings else "", bool(is_continuation))
+        place = chunk_place(self._connection, parse_id, ord_)
+        if place.content_id != self._content_id:
+            self._content = read_content(self._connection, place.content_id)
+            self._content_id = place.content_id
+        body = self._content[place.start_char : place.end_char]
+        heading = place.heading_path[-1] if place.heading_path else ""
+        return embedding_text(body, heading, place.is_continuation)
 
 
 def _check_lengths(
@@ -226,8 +215,6 @@ def _check_lengths(
 
 def _where(connection: Connection, parse_id: int, ord_: int) -> str:
     """The document and lines of a chunk, for messages."""
-    _, _, _, start_line, end_line, _, _ = connection.execute(
-        _PLACE, {"parse_id": parse_id, "ord": ord_}
-    ).fetchone()
-    source, document_id = connection.execute(_PATH_OF_PARSE, {"parse_id": parse_id}).fetchone()
-    return f"{source}: {document_id}, lines {start_line}-{end_line}"
+    place = chunk_place(connection, parse_id, ord_)
+    source, document_id = document_of_parse(connection, parse_id)
+    return f"{source}: {document_id}, lines {place.start_line}-{place.end_line}"

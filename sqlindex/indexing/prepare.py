@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -25,9 +24,7 @@ from sqlindex.ports import Parser
 from sqlindex.store.contents import find_content
 from sqlindex.store.documents import VersionRow
 from sqlindex.store.driver import Connection
-from sqlindex.store.parses import PreparedChunk, find_parse
-
-_CATALOG = "SELECT title, date, tags FROM parse WHERE parse_id = ?"
+from sqlindex.store.parses import PreparedChunk, find_parse, parse_catalog
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +86,8 @@ class Workshop:
         content_id = find_content(connection, decoded.text)
         known = None if content_id is None else find_parse(connection, content_id, recipe)
         if known is not None:
-            title, date, tags = connection.execute(_CATALOG, (known[0],)).fetchone()
-            version = _version(ref, raw, raw_digest, decoded, title, date, tuple(json.loads(tags)))
+            title, date, tags = parse_catalog(connection, known[0])
+            version = _version(ref, raw, raw_digest, decoded, title, date, tags)
             return PreparedDocument(_with_parse(version, *known), recipe, decoded.text, None)
         try:
             parsed = self.parser_of(file_type).parse(decoded.text, file_type.language)

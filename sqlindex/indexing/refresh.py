@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -59,6 +59,8 @@ class RefreshJob:
         embedder: None publishes without vectors.
         cause: recorded with the generation.
         allow_bad_vectors: publish a chunk lexical-only instead of failing.
+        also: what else becomes true with the generation, in the publishing transaction; it is done
+            too when there is nothing to publish.
     """
 
     listings: Sequence[Listing]
@@ -69,6 +71,7 @@ class RefreshJob:
     removed_version_ids: Sequence[int] = ()
     removed_changes: ChangeLog = field(default_factory=ChangeLog)
     allow_bad_vectors: bool = False
+    also: Callable[[Connection], None] | None = None
     cancel: CancelToken = field(default_factory=CancelToken)
     progress: ProgressSink = no_progress
 
@@ -234,6 +237,8 @@ def _publish(
         is_other_space = head.documents > 0 and head.space_id != space_id
         if not has_changes(connection, build_id) and not is_other_space and not is_other_analyzer:
             drop_build(connection, build_id)
+            if job.also is not None:
+                job.also(connection)
             return None
         is_large = changed_chunks(connection, build_id) >= job.workshop.config.staged_fts_chunks
     job.progress(Progress("publish", 0, 1))
@@ -257,6 +262,7 @@ def _publish(
             embedded=embedded.texts,
         ),
         staged_table=spare,
+        also=job.also,
     )
     if spare is not None:
         clear_superseded(writer, head.lexical)

@@ -39,8 +39,6 @@ class RefusalReason(StrEnum):
     """It was listed and is gone."""
     PARSER = "parser"
     """The parser failed on it."""
-    BAD_VECTOR = "bad_vector"
-    """Its embedding was refused and the caller asked to go on without vectors."""
 
     @property
     def keeps_last_version(self) -> bool:

@@ -85,7 +85,7 @@ class SearchResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class StoredDocument:
     """A document of a generation with its catalog entry and exact text.
 
     Attributes:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from sqlindex.chunking.identity import chunk_id as id_of
 from sqlindex.errors import UnknownDocumentError
-from sqlindex.model.results import Chunk, Document
+from sqlindex.model.results import Chunk, StoredDocument
 from sqlindex.search.searcher import provenance
 from sqlindex.store.driver import Connection
 from sqlindex.store.generations import read_head
@@ -25,7 +25,7 @@ def get_document(
     path_or_id: str,
     source: str | None,
     uri_of: Callable[[DocumentRow | ChunkRow], str | None],
-) -> Document:
+) -> StoredDocument:
     """The document with that id or path.
 
     Raises:
@@ -45,7 +45,7 @@ def get_document(
         )
     row = read_document(connection, generation, *found[0])
     assert row is not None
-    return Document(
+    return StoredDocument(
         generation=generation,
         source=row.source,
         document_id=row.document_id,

@@ -91,9 +91,9 @@ class Searcher:
             FilterError: a filter is malformed.
         """
         cancel.check()
-        mode = self._effective_mode(request.mode, embedder)
         condition = condition_of(request.filters)
         pinned = self._head()
+        mode = _effective_mode(request.mode, embedder, pinned)
         if not request.query.strip() or pinned.chunks == 0:
             return SearchResult((), pinned.generation, False, mode, _fusion_of(mode), False)
         terms = query_terms(request.query)
@@ -133,16 +133,6 @@ class Searcher:
     def _head(self) -> Head:
         with self._file.reading() as connection:
             return read_head(connection)
-
-    def _effective_mode(self, mode: Mode | None, embedder: Embedder | None) -> Mode:
-        if mode is None:
-            return "lexical" if embedder is None else "hybrid"
-        if mode != "lexical" and embedder is None:
-            raise EmbedderRequiredError(
-                f"{mode} search needs an embedder, and this index has none",
-                hint="search with mode lexical, or set an embedder with 'sqlindex init --embedder minilm' and refresh",
-            )
-        return mode
 
     def _has_candidates(self, head: Head, condition: Condition | None) -> bool:
         if condition is None:
@@ -318,6 +308,22 @@ def provenance(chunk: ChunkRow, uri_of: Callable[[ChunkRow], str | None]) -> dic
         "end_char": chunk.end_char,
         "text": chunk.text,
     }
+
+
+def _effective_mode(mode: Mode | None, embedder: Embedder | None, head: Head) -> Mode:
+    if mode is None:
+        return "lexical" if embedder is None else "hybrid"
+    if mode == "lexical" or embedder is not None:
+        return mode
+    if head.space_id is not None:
+        raise EmbedderRequiredError(
+            f"{mode} search needs the embedder that made the index's vectors",
+            hint="open the index with it, as the program that made it does, or search with mode lexical",
+        )
+    raise EmbedderRequiredError(
+        f"{mode} search needs an embedder, and this index has none",
+        hint="search with mode lexical, or set an embedder with 'sqlindex init --embedder minilm' and refresh",
+    )
 
 
 def _fusion_of(mode: Mode) -> str | None:

@@ -92,6 +92,36 @@ class Document:
             ) from exc
 
 
+def reference(document: Document) -> DocumentRef:
+    """A document of the host as a source lists it."""
+    return DocumentRef(
+        DocumentId(document.id),
+        document.id if document.path is None else document.path,
+        document.type_name,
+    )
+
+
+def content(document: Document) -> RawDocument | Refusal:
+    """The text of a document in UTF-8, with what the host said of it."""
+    try:
+        data = document.text.encode()
+    except UnicodeEncodeError as exc:
+        return Refusal(
+            document.id,
+            RefusalReason.ENCODING,
+            f"character {exc.start} is a lone surrogate and is not encodable to UTF-8",
+            "decode the text without surrogateescape",
+        )
+    return RawDocument(
+        data=data,
+        uri=document.uri,
+        title=document.title,
+        date=document.date,
+        tags=document.tags,
+        metadata=dict(document.metadata),
+    )
+
+
 class MemorySource:
     """Documents of the host. What a listing does not name is gone from the index.
 
@@ -138,11 +168,7 @@ class MemorySource:
         self._listed = listed
         for document in self._from_host():
             self._add(listed, document)
-            yield DocumentRef(
-                DocumentId(document.id),
-                document.id if document.path is None else document.path,
-                document.type_name,
-            )
+            yield reference(document)
 
     def read(self, ref: DocumentRef) -> RawDocument | Refusal:
         """The text of a document of the last listing, in UTF-8, with what the host said of it."""
@@ -151,23 +177,7 @@ class MemorySource:
             return Refusal(
                 ref.document_id, RefusalReason.VANISHED, "the last listing does not name it"
             )
-        try:
-            data = document.text.encode()
-        except UnicodeEncodeError as exc:
-            return Refusal(
-                ref.document_id,
-                RefusalReason.ENCODING,
-                f"character {exc.start} is a lone surrogate and is not encodable to UTF-8",
-                "decode the text without surrogateescape",
-            )
-        return RawDocument(
-            data=data,
-            uri=document.uri,
-            title=document.title,
-            date=document.date,
-            tags=document.tags,
-            metadata=dict(document.metadata),
-        )
+        return content(document)
 
     def _from_host(self) -> Iterator[Document]:
         """The host's documents, with its exceptions translated."""

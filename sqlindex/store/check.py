@@ -82,7 +82,7 @@ _INVARIANTS = {
           AND NOT EXISTS (SELECT 1 FROM vector v WHERE v.vector_id = (g.space_id << 40) | c.text_id)
           AND NOT EXISTS (SELECT 1 FROM vector_refusal f WHERE f.space_id = g.space_id AND f.text_id = c.text_id)""",
     "vectors belong to a space": """
-        SELECT 'vector ' || vector_id FROM vector WHERE space_id NOT IN (SELECT space_id FROM vector_space)""",
+        SELECT 'vector ' || vector_id FROM vector WHERE vector_id >> 40 NOT IN (SELECT space_id FROM vector_space)""",
 }
 _LIVE_SLOTS = """
     SELECT d.first_slot + c.ord FROM document_version d JOIN chunk c ON c.parse_id = d.parse_id
@@ -181,7 +181,8 @@ def _lexical_slots(connection: Connection, head: Head) -> Iterator[Finding]:
 
 def _vectors(connection: Connection) -> Iterator[Finding]:
     query = """
-        SELECT v.vector_id, v.f32, v.check8, s.dimensions FROM vector v JOIN vector_space s USING(space_id)
+        SELECT v.vector_id, v.f32, v.check8, s.dimensions
+        FROM vector v JOIN vector_space s ON s.space_id = v.vector_id >> 40
     """
     for vector_id, blob, check, dimensions in connection.execute(query):
         if len(blob) != 4 * dimensions or check8(blob) != check:

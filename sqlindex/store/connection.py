@@ -11,11 +11,13 @@ from __future__ import annotations
 import os
 import stat
 import threading
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from sqlindex.errors import NotAnIndexError, StorageError
+from sqlindex.cancellation import CancelToken
+from sqlindex.errors import NoIndexError, NotAnIndexError, StorageError
 from sqlindex.store.driver import Connection, connect, translated_errors
 from sqlindex.store.lock import WriterLock
 from sqlindex.store.migrate import (
@@ -35,8 +37,9 @@ WRITER_CACHE_KIB = 32_768
 class IndexFile:
     """One index file, shared by the threads of a process.
 
-    Safe for threads: each reading takes a connection of its own from a pool. A forked child starts
-    with an empty pool and opens its own connections.
+    Safe for threads: each reading takes a connection of its own from a pool. The pool is emptied
+    before a fork and the child opens its own connections; a reading that another thread has under
+    way at that moment is the one thing that must not cross a fork.
     """
 
     def __init__(self, path: Path, *, busy_timeout_ms: int) -> None:
@@ -46,6 +49,8 @@ class IndexFile:
         self._guard = threading.Lock()
         self._pid = os.getpid()
         self._is_closed = False
+        with _files_guard:
+            _files.add(self)
 
     @classmethod
     def open(cls, path: Path, *, make: bool, busy_timeout_ms: int) -> IndexFile:
@@ -53,16 +58,18 @@ class IndexFile:
 
         Raises:
             NotAnIndexError: not an index of this program; `NewerSchemaError` for a newer one.
-            StorageError: missing, or not accessible.
+            NoIndexError: nothing is there.
+            StorageError: not accessible.
         """
-        path = path.absolute()
+        # One lock file and one log for all names of a file: SQLite follows links to its sidecars too.
+        path = Path(os.path.realpath(path))
         if make and not path.exists():
             with suppress(FileExistsError):  # another process made it first
                 create(path)
         try:
             mode = os.stat(path).st_mode
         except FileNotFoundError:
-            raise StorageError(
+            raise NoIndexError(
                 f"there is no index at {path}",
                 hint="make one with 'sqlindex init', or name another with --db",
             ) from None
@@ -83,6 +90,17 @@ class IndexFile:
         if self._pid == os.getpid():
             for connection, _ in idle:
                 connection.close()
+
+    def pause_for_fork(self) -> None:
+        """Close what a child must not inherit, and let no thread open more until `go_on`."""
+        self._guard.acquire()
+        for connection, _ in self._idle:
+            connection.close()
+        self._idle.clear()
+
+    def go_on(self) -> None:
+        """Undo `pause_for_fork`, in the parent and in the child."""
+        self._guard.release()
 
     @contextmanager
     def reading(self, *, is_new: bool = False) -> Iterator[Connection]:
@@ -117,16 +135,19 @@ class IndexFile:
             self._put_back(connection, state)
 
     @contextmanager
-    def writing(self, purpose: str, *, wait_s: float = 0.0) -> Iterator[Writer]:
+    def writing(
+        self, purpose: str, *, wait_s: float = 0.0, cancel: CancelToken | None = None
+    ) -> Iterator[Writer]:
         """The index's one writer; other writers are refused until the block ends.
 
         Raises:
             LockedError: another writer holds the index.
+            CancelledError: cancelled while waiting for the other writer.
         """
         if self._is_closed:
             raise StorageError(f"index {self.path} was closed", hint="open it again")
         lock = WriterLock(self.path)
-        lock.acquire(purpose, wait_s=wait_s)
+        lock.acquire(purpose, wait_s=wait_s, cancel=cancel)
         try:
             with translated_errors(self.path):
                 writer = Writer(self.path, self._busy_timeout_ms)
@@ -176,6 +197,32 @@ class IndexFile:
         return connection, state
 
 
+# SQLite counts the locks of a process in memory, and a child inherits the count without the locks:
+# with an inherited handle its new connections would read without any lock on file and log.
+_files: weakref.WeakSet[IndexFile] = weakref.WeakSet()
+_files_guard = threading.Lock()
+_paused: list[IndexFile] = []
+
+
+def _before_fork() -> None:
+    _files_guard.acquire()
+    _paused.extend(_files)
+    for file in _paused:
+        file.pause_for_fork()
+
+
+def _after_fork() -> None:
+    while _paused:
+        _paused.pop().go_on()
+    _files_guard.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork
+    )
+
+
 class Writer:
     """The writing connection; every change goes through `transaction`."""
 
@@ -193,6 +240,8 @@ class Writer:
                 self.connection.execute(f"PRAGMA {pragma}")
             version = self.connection.execute("PRAGMA user_version").fetchone()[0]
             verify_version(path, version)
+            # A copy made by VACUUM INTO or .backup is no longer in WAL mode.
+            self.connection.execute("PRAGMA journal_mode=WAL").fetchone()
             if version < SCHEMA_VERSION:
                 apply_pending(self.connection, from_version=version)
         except BaseException:
@@ -232,8 +281,10 @@ class Writer:
         self.connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
         waiting = self.connection.execute("PRAGMA busy_timeout").fetchone()[0]
         self.connection.execute("PRAGMA busy_timeout=0")
-        self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-        self.connection.execute(f"PRAGMA busy_timeout={waiting}")
+        try:
+            self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        finally:
+            self.connection.execute(f"PRAGMA busy_timeout={waiting}")
 
     def close(self) -> None:
         """Copy the log into the file and close; an empty pair of sidecars stays for readers.

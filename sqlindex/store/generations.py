@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from sqlindex.cancellation import CancelToken
@@ -51,9 +52,6 @@ _HEAD = """
     SELECT h.generation, h.lexical, g.space_id, g.analyzer, g.documents, g.chunks, g.embedded_chunks, g.published_at
     FROM head h JOIN generation g USING(generation)
 """
-_FIND_GENERATION = (
-    "SELECT generation, published_at, space_id FROM generation WHERE generation = :generation"
-)
 _BEGIN = "INSERT INTO build(base_generation, started_at) VALUES(:base, :now)"
 _ABANDONED = """
     DELETE FROM document_version WHERE build_id IN (SELECT build_id FROM build) AND born IS NULL
@@ -202,12 +200,14 @@ def publish(
     analyse: Analyse,
     counts: ChangeCounts,
     staged_table: LexicalTable | None,
+    also: Callable[[Connection], None] | None = None,
 ) -> int:
     """Make the build the head: the one commit point of a refresh.
 
     Args:
         base: the head the build was made on.
         staged_table: the lexical table filled by `stage_lexical`, or None to change the live one.
+        also: what else becomes true with this generation, in the same transaction.
 
     Returns:
         The new generation.
@@ -266,6 +266,8 @@ def publish(
             },
         )
         assert moved.rowcount == 1
+        if also is not None:
+            also(connection)
         connection.execute(_DROP_REMOVES, build)
         connection.execute(_END_BUILD, build)
     return generation
@@ -276,11 +278,6 @@ def clear_superseded(writer: Writer, table: LexicalTable) -> None:
     with writer.transaction() as connection:
         if read_head(connection).lexical != table:
             clear_table(connection, table)
-
-
-def generation_exists(connection: Connection, generation: int) -> bool:
-    """Whether that generation was published."""
-    return connection.execute(_FIND_GENERATION, {"generation": generation}).fetchone() is not None
 
 
 def _utc_now() -> str:

@@ -14,6 +14,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from sqlindex.cancellation import CancelToken
 from sqlindex.errors import LockedError, StorageError
 
 _WRITER_BYTE = 1 << 40
@@ -40,15 +41,19 @@ class WriterLock:
         self._index_path = index_path
         self._descriptor: int | None = None
 
-    def acquire(self, purpose: str, *, wait_s: float = 0.0) -> None:
+    def acquire(
+        self, purpose: str, *, wait_s: float = 0.0, cancel: CancelToken | None = None
+    ) -> None:
         """Take the lock, waiting up to `wait_s` seconds.
 
         Args:
             purpose: what the holder does, shown to whoever is refused.
             wait_s: 0 to fail at once.
+            cancel: checked while waiting.
 
         Raises:
             LockedError: another writer holds it; the message names the holder.
+            CancelledError: cancelled while waiting.
             StorageError: the lock file cannot be made.
         """
         deadline = time.monotonic() + wait_s
@@ -59,6 +64,8 @@ class WriterLock:
                     f"index {self._index_path} is being written by {holder}",
                     hint="searches go on; retry later, or use --wait SECONDS",
                 )
+            if cancel is not None:
+                cancel.check()
             time.sleep(0.05)
 
     def release(self) -> None:

@@ -12,6 +12,7 @@ from sqlindex.store.checksum import check8_of_values
 from sqlindex.store.driver import Connection, Row
 
 _FIND = "SELECT parse_id, chunks FROM parse WHERE content_id = :content_id AND recipe = :recipe"
+_CATALOG = "SELECT title, date, tags FROM parse WHERE parse_id = ?"
 _INSERT = """
     INSERT INTO parse(content_id, recipe, language, title, date, tags, front_matter, chunks, check8)
     VALUES(:content_id, :recipe, :language, :title, :date, :tags, :front_matter, :chunks, :check8)
@@ -37,6 +38,31 @@ _CHUNKS = """
 _LINKS = "SELECT ord, target, label, start_char, is_wiki FROM link WHERE parse_id = ? ORDER BY ord"
 
 
+_PLACE = """
+    SELECT p.content_id, c.start_char, c.end_char, c.start_line, c.end_line, c.is_continuation, x.heading_path
+    FROM chunk c JOIN parse p USING(parse_id)
+      JOIN section x ON x.parse_id = c.parse_id AND x.ord = c.section_ord
+    WHERE c.parse_id = :parse_id AND c.ord = :ord
+"""
+_DOCUMENT_OF_PARSE = """
+    SELECT s.name, d.document_id FROM document_version d JOIN source s USING(source_id)
+    WHERE d.parse_id = :parse_id ORDER BY d.version_id DESC LIMIT 1
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkPlace:
+    """Where a stored chunk lies, and the headings above it."""
+
+    content_id: int
+    start_char: int
+    end_char: int
+    start_line: int
+    end_line: int
+    is_continuation: bool
+    heading_path: tuple[str, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class PreparedChunk:
     """A chunk ready to store.
@@ -58,6 +84,14 @@ def find_parse(connection: Connection, content_id: int, recipe: str) -> tuple[in
     """(parse id, number of chunks) of a content under a recipe, or None."""
     found = connection.execute(_FIND, {"content_id": content_id, "recipe": recipe}).fetchone()
     return None if found is None else (found[0], found[1])
+
+
+def parse_catalog(
+    connection: Connection, parse_id: int
+) -> tuple[str | None, str | None, tuple[str, ...]]:
+    """(title, date, tags) that the parser found in the text."""
+    title, date, tags = connection.execute(_CATALOG, (parse_id,)).fetchone()
+    return title, date, tuple(json.loads(tags))
 
 
 def put_parse(
@@ -162,6 +196,27 @@ _VECTOR_OF_KEY = """
     SELECT 1 FROM embedding_text t JOIN vector v ON v.vector_id = (:space_id << 40) | t.text_id
     WHERE t.key = :key
 """
+
+
+def chunk_place(connection: Connection, parse_id: int, ord_: int) -> ChunkPlace:
+    """Where a chunk of a parse lies."""
+    row = connection.execute(_PLACE, {"parse_id": parse_id, "ord": ord_}).fetchone()
+    content_id, start_char, end_char, start_line, end_line, is_continuation, heading_path = row
+    return ChunkPlace(
+        content_id,
+        start_char,
+        end_char,
+        start_line,
+        end_line,
+        bool(is_continuation),
+        tuple(json.loads(heading_path)),
+    )
+
+
+def document_of_parse(connection: Connection, parse_id: int) -> tuple[str, str]:
+    """(source, document id) of the newest version with that parse, staged ones included."""
+    found = connection.execute(_DOCUMENT_OF_PARSE, {"parse_id": parse_id}).fetchone()
+    return found[0], found[1]
 
 
 def damaged_parses(connection: Connection) -> Iterator[int]:

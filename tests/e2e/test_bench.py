@@ -124,3 +124,10 @@ def test_the_fidelity_check_sees_each_kind_of_damage(
     found = Violations()
     check_chunks("# One\n\ntwo\r\nüü\n \n", [StoredChunk(*chunk) for chunk in chunks], found)
     assert found == Violations(chunks=len(chunks), **broken)
+
+
+def test_the_page_of_figures_is_that_of_the_saved_results(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT))
+    from bench.page import PAGE, page
+
+    assert PAGE.read_text(encoding="utf-8") == page(), "run 'python -m bench.page'"

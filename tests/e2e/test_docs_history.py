@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sqlindex import Index
-from sqlindex.indexing.report import Changes
+from sqlindex.indexing.report import ChangeKind, Changes
 from sqlindex.testing import HashingEmbedder
 
 pytestmark = pytest.mark.data
@@ -36,7 +36,7 @@ def _turn_into_new(data: Path, folder: Path) -> None:
 
 
 def _counts(changes: Changes) -> dict[str, int]:
-    kinds = ("renamed", "removed", "added", "changed")
+    kinds: tuple[ChangeKind, ...] = ("renamed", "removed", "added", "changed")
     return {**{kind: changes.count(kind) for kind in kinds}, "unchanged": changes.unchanged}
 
 

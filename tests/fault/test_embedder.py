@@ -305,6 +305,7 @@ def test_progress_never_goes_down_within_a_phase_of_one_refresh(db: Path) -> Non
         (np.ones((1, WIDTH), np.float32), "shape"),
     ],
 )
+@pytest.mark.filterwarnings("ignore:overflow encountered in cast")
 @pytest.mark.parametrize("mode", ["semantic", "hybrid"])
 def test_a_bad_query_vector_is_an_error_and_not_an_arbitrary_order(
     reply: npt.NDArray[Any], words: str, mode: Any, db: Path

@@ -30,7 +30,17 @@ assert "site-packages" in sqlindex.__file__, sqlindex.__file__
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
-    command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(folder), str(REPOSITORY)]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "-q",
+        "--no-deps",
+        "-w",
+        str(folder),
+        str(REPOSITORY),
+    ]
     subprocess.run(command, check=True)
     (built,) = folder.glob("sqlindex-*.whl")
     return built
@@ -51,7 +61,9 @@ def test_the_wheel_holds_migrations_types_and_demo_files_and_no_tests(wheel: Pat
 
 
 @pytest.mark.req("A-26")
-def test_the_wheel_without_extras_indexes_and_searches_lexically(wheel: Path, tmp_path: Path) -> None:
+def test_the_wheel_without_extras_indexes_and_searches_lexically(
+    wheel: Path, tmp_path: Path
+) -> None:
     environment = tmp_path / "venv"
     venv.create(environment, with_pip=True)
     python = environment / "bin" / "python"

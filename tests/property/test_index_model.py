@@ -96,7 +96,7 @@ class IndexLife(RuleBasedStateMachine):
         for word in ("alpha", "beta", "gamma", "delta"):
             expected = sorted(name for name, text in self.model.items() if word in text)
             for mode in ("lexical", "hybrid"):
-                hits = self.index.search(word, mode=mode, limit=100).hits  # type: ignore[arg-type]
+                hits = self.index.search(word, mode=mode, limit=100).hits
                 found = [h for h in hits if h.lexical_rank is not None]
                 assert sorted(h.document_id for h in found) == expected
                 assert all(h.text == self.model[h.document_id] for h in hits)

@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pytest
-from bert_reference import sentence_vector
-from tiny_model import HEADS, POSITIONS, VOCABULARY, WIDTH, tiny_model, tiny_tensors
+from tests.unit.embedding.bert_reference import sentence_vector
+from tests.unit.embedding.tiny_model import HEADS, POSITIONS, VOCABULARY, WIDTH, tiny_model, tiny_tensors
 
 from sqlindex.embedding.minilm import MiniLMEmbedder
 from sqlindex.embedding.onnx_session import OnnxEncoder

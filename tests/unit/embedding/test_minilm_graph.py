@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from bert_reference import sentence_vector
-from tiny_model import HEADS, POSITIONS, VOCABULARY, WIDTH, tiny_tensors
+from tests.unit.embedding.bert_reference import sentence_vector
+from tests.unit.embedding.tiny_model import HEADS, POSITIONS, VOCABULARY, WIDTH, tiny_tensors
 
 from sqlindex.embedding.minilm_graph import external_locations, write_graph
 from sqlindex.embedding.onnx_session import OnnxEncoder

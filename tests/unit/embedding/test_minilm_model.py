@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from bert_reference import REFERENCE_PATH, REFERENCE_TEXTS
+from tests.unit.embedding.bert_reference import REFERENCE_PATH, REFERENCE_TEXTS
 
 import sqlindex.embedding
 from sqlindex.embedding.minilm import MiniLMEmbedder

@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hub_server import Hub, running_hub
-from tiny_model import tiny_model
+from tests.unit.embedding.hub_server import Hub, running_hub
+from tests.unit.embedding.tiny_model import tiny_model
 
 from sqlindex.cancellation import CancelToken
 from sqlindex.embedding.hub import download_from_hub

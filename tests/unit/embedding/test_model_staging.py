@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hub_server import Hub, running_hub
-from tiny_model import CARRIER, carried_by, tiny_model, write_wheel
+from tests.unit.embedding.hub_server import Hub, running_hub
+from tests.unit.embedding.tiny_model import CARRIER, carried_by, tiny_model, write_wheel
 
 from sqlindex.cancellation import CancelToken
 from sqlindex.embedding.install_lock import install_lock

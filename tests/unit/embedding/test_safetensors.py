@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tiny_model import safetensors_bytes
+from tests.unit.embedding.tiny_model import safetensors_bytes
 
 from sqlindex.embedding.safetensors import read_float32_tensors
 from sqlindex.errors import ModelFilesError

@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 
 import pytest
-from tiny_model import tiny_model
+from tests.unit.embedding.tiny_model import tiny_model
 
 from sqlindex.embedding.models import KnownModel
 from sqlindex.embedding.staged import (

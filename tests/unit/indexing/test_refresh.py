@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -386,7 +387,7 @@ def test_a_file_edited_within_the_same_time_stamp_is_found(index: Index, folder:
     path = folder / "a.md"
     index.add_source(folder)
     words = [f"w{i:03d}" for i in range(25)]
-    for word, next_word in zip(words, words[1:], strict=False):
+    for word, next_word in pairwise(words):
         path.write_text(f"wort {word}", encoding="utf-8")
         index.refresh()
         stat = path.stat()

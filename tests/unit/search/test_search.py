@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sqlindex import CancelToken, Document, Filters, Index
+from sqlindex import CancelToken, Document, Filters, Hit, Index
 from sqlindex.errors import (
     CancelledError,
     EmbedderMismatchError,
@@ -125,7 +125,7 @@ def test_the_default_mode_is_hybrid_with_an_embedder_and_lexical_without(tmp_pat
         assert index.search("alpha").mode == "lexical"
         for mode in ("semantic", "hybrid"):
             with pytest.raises(EmbedderRequiredError):
-                index.search("alpha", mode=mode)  # type: ignore[arg-type]
+                index.search("alpha", mode=mode)
 
 
 @pytest.mark.req("A-21")
@@ -159,7 +159,7 @@ def test_a_query_without_lexical_terms_still_works_semantically(tmp_path: Path) 
         index.upsert("n", [Document("1", "alpha")])
         assert index.search("!!! ++", mode="lexical").hits == ()
         for mode in ("semantic", "hybrid"):
-            hits = index.search("!!! ++", mode=mode).hits  # type: ignore[arg-type]
+            hits = index.search("!!! ++", mode=mode).hits
             assert [hit.match_reasons for hit in hits] == [("semantic",)]
 
 
@@ -216,7 +216,7 @@ def test_pages_join_to_one_ranking(tmp_path: Path, mode: Mode) -> None:
         whole = index.search("pump 3 valve", mode=mode, limit=50)
         assert len(whole.hits) == 50
         assert not whole.has_more
-        paged = []
+        paged: list[Hit] = []
         for offset in range(0, 50, 7):
             page = index.search("pump 3 valve", mode=mode, limit=7, offset=offset)
             assert page.has_more == (offset + 7 < 50)

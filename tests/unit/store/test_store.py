@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sqlindex import Document, Index, IndexConfig
-from sqlindex.errors import CorruptIndexError, LockedError, StorageError
+from sqlindex.errors import CorruptIndexError, LockedError, NoIndexError, StorageError
 from sqlindex.store.connection import IndexFile
 from sqlindex.store.contents import PIECE_CHARS, put_content, read_content, read_span
 from sqlindex.store.driver import Connection, connect_memory
@@ -47,7 +47,7 @@ def test_making_an_index_leaves_no_temporary_file(tmp_path: Path) -> None:
 
 
 def test_opening_without_create_makes_nothing(tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match="there is no index"):
+    with pytest.raises(NoIndexError, match="there is no index"):
         Index.open(tmp_path / "i.db")
     assert list(tmp_path.iterdir()) == []
 
