@@ -41,8 +41,9 @@ class Parser(Protocol):
         """Name of the parser, stable over releases."""
 
     @property
-    def version(self) -> int | None:
-        """Behaviour version; None means the output is never reused."""
+    def version(self) -> int | str | None:
+        """Behaviour version, with that of a library that shapes the output; None means that the
+        output is never reused."""
 
     def parse(self, text: str, language: str) -> ParsedDocument:
         """Parse `text`; offsets in the result index `text` as it is.

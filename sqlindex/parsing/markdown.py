@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
+from importlib import metadata
 from typing import TYPE_CHECKING
 
 from sqlindex.chunking.lines import LineTable
@@ -30,9 +32,9 @@ class MarkdownParser:
         return "markdown"
 
     @property
-    def version(self) -> int:
-        """Behaviour version."""
-        return MARKDOWN_VERSION
+    def version(self) -> str:
+        """Behaviour version, and that of markdown-it, which finds the blocks."""
+        return f"{MARKDOWN_VERSION}+markdown-it-{_library_version()}"
 
     def parse(self, text: str, language: str) -> ParsedDocument:
         """Find sections, links and front matter.
@@ -60,6 +62,11 @@ class MarkdownParser:
             tags=front_matter.tags if front_matter else (),
             front_matter=front_matter.raw if front_matter and front_matter.is_well_formed else "",
         )
+
+
+@cache
+def _library_version() -> str:
+    return metadata.version("markdown-it-py")
 
 
 _Heading = tuple[int, int, int, str]

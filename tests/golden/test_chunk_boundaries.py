@@ -17,7 +17,9 @@ CONFIG = ChunkConfig(target_chars=400, min_chars=100, overlap_lines=1)
 def boundaries(text: str, parser_id: str) -> str:
     parser = builtin_parsers().parser(parser_id)
     parsed = parser.parse(text, parser_id)
-    lines = [f"chunker {CHUNKER_VERSION}, {parser_id} {parser.version}, {CONFIG.fingerprint}"]
+    lines = [
+        f"chunker {CHUNKER_VERSION}, {parser_id} {str(parser.version).partition('+')[0]}, {CONFIG.fingerprint}"
+    ]
     for chunk in chunk_document(text, parsed, CONFIG):
         section = parsed.sections[chunk.section]
         notes = [" › ".join(section.heading_path)]

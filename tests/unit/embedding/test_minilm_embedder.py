@@ -14,7 +14,14 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from tests.unit.embedding.bert_reference import sentence_vector
-from tests.unit.embedding.tiny_model import HEADS, POSITIONS, VOCABULARY, WIDTH, tiny_model, tiny_tensors
+from tests.unit.embedding.tiny_model import (
+    HEADS,
+    POSITIONS,
+    VOCABULARY,
+    WIDTH,
+    tiny_model,
+    tiny_tensors,
+)
 
 from sqlindex.embedding.minilm import MiniLMEmbedder
 from sqlindex.embedding.onnx_session import OnnxEncoder
