@@ -35,9 +35,10 @@ of its mode: semantic reads all vectors.""",
 SciFact in the form of BEIR, train split (annotations CC BY 4.0, abstracts ODC-By 1.0), MiniLM
 (`sentence-transformers/all-MiniLM-L6-v2`), documents judged at their best chunk, 100 deep: see
 [how to evaluate](../how-to/evaluate.md). Development data: no parameter was tuned on it, and none is
-claimed to hold elsewhere. `difference` is to a second computation that shares only the stored vectors:
-read through the `sqlite3` shell, one float64 matrix product, its own ranking and nDCG. Times are those of a
-search for 100 hits, inference included.""",
+claimed to hold elsewhere. `difference` is to a second computation of the mean, and `queries_differing`
+counts queries whose nDCG@10 differs by more than 0.001. It shares the collection's reader, the embedder
+and the stored vectors; these it reads through the `sqlite3` shell, and matrix product (float64), ranking
+and nDCG are its own. Times are those of a search for 100 hits, inference included.""",
 }
 
 
@@ -49,7 +50,9 @@ def write_page() -> None:
 
 def page() -> str:
     """The page for the results that are saved."""
-    results = [(path, json.loads(path.read_text(encoding="utf-8"))) for path in RESULTS.glob("*.json")]
+    results = [
+        (path, json.loads(path.read_text(encoding="utf-8"))) for path in RESULTS.glob("*.json")
+    ]
     order = list(_ABOUT)
     results.sort(key=lambda pair: (order.index(pair[1]["benchmark"]), pair[0].name))
     return "\n".join([_HEAD, *(_section(path, result) for path, result in results)])
@@ -65,7 +68,7 @@ def _section(path: Path, result: Mapping[str, Any]) -> str:
         _ABOUT[name],
         "",
         f"`{command}` on {result['date']}, commit {str(result['commit'])[:12]}; {machine['cores']} cores,",
-        f"{machine['cpu']}, load {machine['load_before']:g}; {versions}.",
+        f"{machine['cpu']}, load {machine['load_before']:.1f}; {versions}.",
         f"All repeats: [{path.name}](../../bench/results/{path.name}).",
         "",
         "| figure | value | range | limit | holds | baseline | n |",

@@ -88,7 +88,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--n", type=_positive, help="size; what it counts is said below")
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
     parser.add_argument(
-        "--save", action="store_true", help=f"write bench/results/NAME[-nN].json and the page of figures (seed {SEED})"
+        "--save",
+        action="store_true",
+        help=f"write bench/results/NAME[-nN].json and the page of figures (seed {SEED})",
     )
     return parser
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sqlindex.model.results import Chunk as Chunk
     from sqlindex.model.results import Hit as Hit
     from sqlindex.model.results import SearchResult as SearchResult
-    from sqlindex.model.results import StoredDocument as StoredDocument
+    from sqlindex.model.stored import StoredDocument as StoredDocument
     from sqlindex.ports import Embedder as Embedder
     from sqlindex.ports import Source as Source
     from sqlindex.sources.memory import Document as Document
@@ -50,7 +50,7 @@ _MODULE_BY_NAME = {
     "RefusalReason": "sqlindex.model.documents",
     "Filters": "sqlindex.model.requests",
     "Chunk": "sqlindex.model.results",
-    "StoredDocument": "sqlindex.model.results",
+    "StoredDocument": "sqlindex.model.stored",
     "Hit": "sqlindex.model.results",
     "SearchResult": "sqlindex.model.results",
     "Embedder": "sqlindex.ports",

@@ -14,7 +14,6 @@ from sqlindex.errors import (
     DuplicateError,
 )
 from sqlindex.model.requests import DEFAULT_LIMIT, Filters, Mode, SearchRequest
-from sqlindex.ports import Embedder, Source
 from sqlindex.search.searcher import Searcher
 from sqlindex.store.connection import IndexFile
 from sqlindex.store.settings import put_setting
@@ -23,9 +22,11 @@ from sqlindex.wiring import EMBEDDER_SETTING, Wiring, require_host, uri_of
 if TYPE_CHECKING:
     from sqlindex.filetypes.registry import FileTypeRegistry
     from sqlindex.indexing.report import Changes, ProgressSink, RefreshReport
-    from sqlindex.model.results import Chunk, SearchResult, StoredDocument
+    from sqlindex.model.results import Chunk, SearchResult
     from sqlindex.model.status import IndexStatus, RefusedDocument
+    from sqlindex.model.stored import StoredDocument
     from sqlindex.parsing.registry import ParserRegistry
+    from sqlindex.ports import Embedder, Source
     from sqlindex.sources.memory import Document
     from sqlindex.store.check import Finding
 

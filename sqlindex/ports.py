@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
-from sqlindex.model.documents import DocumentRef, ParsedDocument, RawDocument, Refusal
-
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
+
+    from sqlindex.model.documents import DocumentRef, ParsedDocument, RawDocument, Refusal
 
 
 @runtime_checkable

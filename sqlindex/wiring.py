@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sqlindex.errors import EmbedderRequiredError, UsageError
-from sqlindex.ports import Embedder, Parser, Source
 from sqlindex.store.connection import IndexFile
 from sqlindex.store.settings import get_setting
 
@@ -22,8 +21,10 @@ if TYPE_CHECKING:
     from sqlindex.indexing.refresh import RefreshJob
     from sqlindex.indexing.report import ChangeLog, ProgressSink
     from sqlindex.parsing.registry import ParserRegistry
+    from sqlindex.ports import Embedder, Parser, Source
+    from sqlindex.store.catalog import DocumentRow
     from sqlindex.store.driver import Connection
-    from sqlindex.store.snapshot import ChunkRow, DocumentRow
+    from sqlindex.store.snapshot import ChunkRow
     from sqlindex.store.sources import SourceRow
 
 EMBEDDER_SETTING = "embedder"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 
 UNSPACED = (
     "\u3005-\u3007\u3021-\u3029\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff"
@@ -10,14 +11,10 @@ UNSPACED = (
 )
 """Inside of a character class: letters of these scripts, without their punctuation."""
 
-_RUN = re.compile(f"[{UNSPACED}]+")
-# One range is matched many times faster than the set above, and most texts lie within it.
-_BELOW_RUNS = re.compile("[\x00-\u3004]*")
-
 
 def has_unspaced_run(text: str) -> bool:
     """Whether a letter of these scripts stands in `text`."""
-    return _BELOW_RUNS.fullmatch(text) is None and _RUN.search(text) is not None
+    return _below_runs().fullmatch(text) is None and _run().search(text) is not None
 
 
 def bigrams(run: str) -> list[str]:
@@ -31,7 +28,19 @@ def spread(text: str) -> str:
     The bigrams of a run stand side by side in its order, so that a phrase of bigrams finds a
     substring of the run.
     """
-    return _RUN.sub(_spread_run, text)
+    return _run().sub(_spread_run, text)
+
+
+# Compiled on first use: a query of plain letters, the common one, needs neither.
+@cache
+def _run() -> re.Pattern[str]:
+    return re.compile(f"[{UNSPACED}]+")
+
+
+@cache
+def _below_runs() -> re.Pattern[str]:
+    # One range is matched many times faster than the set above, and most texts lie within it.
+    return re.compile("[\x00-\u3004]*")
 
 
 def _spread_run(found: re.Match[str]) -> str:

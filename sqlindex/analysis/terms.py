@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import cache
 
 from sqlindex.analysis.folding import DIACRITICS, PRIVATE_USE, fold
 from sqlindex.analysis.ideographs import UNSPACED, bigrams
@@ -14,13 +15,6 @@ MAX_TERM_CHARS = 256
 
 _NOT_REMOVED = frozenset("\u01e1")
 """What FTS5's table of diacritics lacks: a with dot above and macron."""
-
-# FTS5's unicode61: a term begins with a letter, a number or a private-use character and goes on
-# with these or with diacritics; all else separates.
-_TERM = re.compile(
-    f"(?P<run>[{UNSPACED}]+)"
-    f"|(?:[^\\W_{UNSPACED}]|[{PRIVATE_USE}])(?:[^\\W_{UNSPACED}]|[{PRIVATE_USE}{DIACRITICS}])*"
-)
 
 
 def query_terms(query: str) -> list[str]:
@@ -34,7 +28,12 @@ def query_terms(query: str) -> list[str]:
         At most `MAX_TERMS` terms; none for a query without letters and numbers.
     """
     terms: dict[str, None] = {}
-    for found in _TERM.finditer(fold(query[:MAX_QUERY_CHARS])):
+    folded = fold(query[:MAX_QUERY_CHARS])
+    if folded.isascii():
+        for term in _ascii_term().findall(folded):
+            terms[term[:MAX_TERM_CHARS]] = None
+        return list(terms)[:MAX_TERMS]
+    for found in _term().finditer(folded):
         if found["run"]:
             terms.update(dict.fromkeys(bigrams(found["run"])))
         else:
@@ -56,3 +55,19 @@ def _without_diacritics(term: str) -> str:
         is_removed = base.isascii() and letter not in _NOT_REMOVED
         letters.append(base if is_removed else letter)
     return "".join(letters)
+
+
+# Compiled on first use: the second takes longer than a whole search.
+@cache
+def _ascii_term() -> re.Pattern[str]:
+    return re.compile("[0-9a-z]+")
+
+
+@cache
+def _term() -> re.Pattern[str]:
+    """A term of FTS5's unicode61 begins with a letter, a number or a private-use character and goes
+    on with these or with diacritics; all else separates."""
+    return re.compile(
+        f"(?P<run>[{UNSPACED}]+)"
+        f"|(?:[^\\W_{UNSPACED}]|[{PRIVATE_USE}])(?:[^\\W_{UNSPACED}]|[{PRIVATE_USE}{DIACRITICS}])*"
+    )

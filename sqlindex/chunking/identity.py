@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from hashlib import blake2b
 
-from sqlindex.model.chunks import ChunkId
+from sqlindex.model.ids import ChunkId
 
 
 def content_fingerprint(text: str) -> bytes:

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NewType
-
-ChunkId = NewType("ChunkId", str)
-"""Names a chunk by source, document, content and occurrence; 32 hexadecimal digits."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
-from typing import NewType
-
-DocumentId = NewType("DocumentId", str)
-"""Names a document within its source. For folders: the relative path, see `sources.paths`."""
 
 NO_METADATA: Mapping[str, object] = MappingProxyType({})
 

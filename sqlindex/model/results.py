@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sqlindex.model.chunks import ChunkId
+from sqlindex.model.ids import ChunkId
 from sqlindex.model.requests import Mode
 
 
@@ -82,32 +82,3 @@ class SearchResult:
     mode: Mode
     fusion: str | None
     has_more: bool
-
-
-@dataclass(frozen=True, slots=True)
-class StoredDocument:
-    """A document of a generation with its catalog entry and exact text.
-
-    Attributes:
-        headings: (1-based line, heading path) in order.
-        links: (target, label, start character, is wiki link) as written.
-    """
-
-    generation: int
-    source: str
-    document_id: str
-    uri: str | None
-    path: str
-    title: str
-    type_name: str
-    language: str
-    encoding: str
-    byte_size: int
-    date: str | None
-    tags: tuple[str, ...]
-    metadata: dict[str, object]
-    front_matter: str
-    headings: tuple[tuple[int, tuple[str, ...]], ...]
-    links: tuple[tuple[str, str, int, bool], ...]
-    chunks: int
-    text: str

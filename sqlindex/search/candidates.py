@@ -11,8 +11,8 @@ from sqlindex.model.requests import Filters
 from sqlindex.store.driver import Value
 from sqlindex.store.snapshot import Condition
 
-_DATE = re.compile(r"\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:\d{2})?)?")
-_FIELD = re.compile(r"[^\"\x00]{1,200}")
+_DATE = r"\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:\d{2})?)?"
+_FIELD = r"[^\"\x00]{1,200}"
 # The document's own date, else the file's last change; ISO 8601 texts compare as their times do.
 _WHEN = "coalesce(d.date, strftime('%Y-%m-%dT%H:%M:%SZ', d.modified_ns / 1000000000, 'unixepoch'))"
 
@@ -61,7 +61,7 @@ def condition_of(filters: Filters) -> Condition | None:
         values["date_to"] = f"{date_to}~" if len(date_to) == 10 else date_to
         parts.append(f"{_WHEN} <= :date_to")
     for position, (name, value) in enumerate(sorted(filters.metadata.items())):
-        if _FIELD.fullmatch(name) is None:
+        if re.fullmatch(_FIELD, name) is None:
             raise FilterError(
                 f"metadata field {name!r} cannot be filtered", hint="no quotes in field names"
             )
@@ -74,7 +74,7 @@ def condition_of(filters: Filters) -> Condition | None:
 
 
 def _date(text: str) -> str:
-    if _DATE.fullmatch(text) is None:
+    if re.fullmatch(_DATE, text) is None:
         raise FilterError(
             f"{text!r} is no ISO 8601 date", hint="for example 2026-11-30 or 2026-11-30T12:00:00Z"
         )

@@ -6,18 +6,18 @@ from collections.abc import Callable
 
 from sqlindex.chunking.identity import chunk_id as id_of
 from sqlindex.errors import UnknownDocumentError
-from sqlindex.model.results import Chunk, StoredDocument
+from sqlindex.model.results import Chunk
+from sqlindex.model.stored import StoredDocument
 from sqlindex.search.searcher import provenance
-from sqlindex.store.driver import Connection
-from sqlindex.store.generations import read_head
-from sqlindex.store.snapshot import (
-    ChunkRow,
+from sqlindex.store.catalog import (
     DocumentRow,
     chunk_identities,
     find_documents,
-    read_chunk,
     read_document,
 )
+from sqlindex.store.driver import Connection
+from sqlindex.store.generations import read_head
+from sqlindex.store.snapshot import ChunkRow, read_chunk
 
 
 def get_document(

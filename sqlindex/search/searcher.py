@@ -20,9 +20,7 @@ from sqlindex.errors import (
 )
 from sqlindex.model.requests import Mode, SearchRequest
 from sqlindex.model.results import Hit, SearchResult
-from sqlindex.ports import Embedder
 from sqlindex.search.candidates import condition_of
-from sqlindex.search.fusion.rrf import reciprocal_rank_fusion
 from sqlindex.search.lexical.channel import LexicalChannel
 from sqlindex.search.snippets import snippet
 from sqlindex.store.connection import IndexFile
@@ -31,11 +29,10 @@ from sqlindex.store.generations import Head, read_head
 from sqlindex.store.snapshot import (
     ChunkRow,
     Condition,
-    chunk_columns,
     read_chunk,
     version_ranges,
 )
-from sqlindex.store.vectors import read_vectors, space_of
+from sqlindex.store.vectors import space_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,7 +40,8 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from sqlindex.search.semantic.exact_cosine import VectorTable
+    from sqlindex.ports import Embedder
+    from sqlindex.search.semantic.view import GenerationView
 
 FUSION = "rrf"
 
@@ -62,8 +60,8 @@ class Ranked:
 class Searcher:
     """Answers searches on one index file; safe for threads.
 
-    Keeps the vectors of the last generation that was searched semantically: 4 × dimensions bytes
-    for each distinct text.
+    Keeps chunks and vectors of the last generation that was searched semantically: 4 × dimensions
+    bytes for each distinct text and 24 for each chunk.
     """
 
     def __init__(
@@ -73,7 +71,7 @@ class Searcher:
         self._config = config
         self._uri_of = uri_of
         self._guard = Lock()
-        self._vectors: tuple[tuple[int, int], VectorTable] | None = None
+        self._last_view: tuple[tuple[int, int], GenerationView] | None = None
 
     def search(
         self, request: SearchRequest, embedder: Embedder | None, cancel: CancelToken
@@ -196,80 +194,88 @@ class Searcher:
         window: int,
         cancel: CancelToken,
     ) -> list[Ranked]:
-        """Semantic or hybrid: positions in `columns` are the order of ties."""
+        """Semantic or hybrid; positions in the view are the order of ties."""
         import numpy as np
 
+        from sqlindex.search.fusion.rrf import reciprocal_rank_fusion
         from sqlindex.search.semantic.exact_cosine import cosines, top_positions
 
-        columns = chunk_columns(connection, head.generation, condition)
-        if not columns or query_vector is None or head.space_id is None:
+        if query_vector is None or head.space_id is None:
             return []
-        slots = np.array([slot for slot, _ in columns], np.int64)
-        text_ids = np.array([text_id for _, text_id in columns], np.int64)
-        table = self._table(connection, head, cancel)
-        rows = np.searchsorted(table.text_ids, text_ids)
-        rows[rows == len(table.text_ids)] = 0
-        has_vector = (
-            table.text_ids[rows] == text_ids if len(table.text_ids) else np.zeros(len(rows), bool)
-        )
-        positions = np.flatnonzero(has_vector)
-        scores = cosines(table, query_vector)[rows[positions]]
+        view = self._view(connection, head.generation, head.space_id, cancel)
+        ranges = None
+        if condition is not None:
+            ranges = version_ranges(connection, head.generation, condition)
+        positions = np.flatnonzero(view.candidates(ranges) & (view.rows >= 0))
+        scores = cosines(view.table, query_vector)[view.rows[positions]]
         cancel.check()
         if mode == "semantic":
             top = top_positions(scores, window)
             return [
                 Ranked(
-                    int(slots[positions[at]]), semantic_rank=rank, semantic_score=float(scores[at])
+                    int(view.slots[positions[at]]),
+                    semantic_rank=rank,
+                    semantic_score=float(scores[at]),
                 )
                 for rank, at in enumerate(top.tolist(), start=1)
             ]
         order = top_positions(scores, len(scores))
-        semantic = positions[order].tolist()
-        semantic_scores = scores[order].tolist()
-        _require_analyzer(head)
-        channel = LexicalChannel(connection, head.lexical, self._config)
-        ranges = (
-            None if condition is None else version_ranges(connection, head.generation, condition)
+        semantic, semantic_scores = positions[order], scores[order]
+        lexical, lexical_scores = self._lexical_positions(
+            connection, head, view, terms, ranges, cancel
         )
-        position_by_slot = {slot: at for at, slot in enumerate(slots.tolist())}
-        matched = [
-            (-score, position_by_slot[slot])
-            for slot, score in channel.scores(terms, ranges, cancel)
-        ]
-        matched.sort()
-        cancel.check()
-        fused = reciprocal_rank_fusion(
-            [[at for _, at in matched], semantic], rank_constant=self._config.rank_constant
-        )[:window]
-        lexical_by_position = {at: (rank, -s) for rank, (s, at) in enumerate(matched, start=1)}
-        semantic_by_position = {
-            at: (rank, score)
-            for rank, (at, score) in enumerate(zip(semantic, semantic_scores, strict=True), start=1)
-        }
+        fused, _ = reciprocal_rank_fusion(
+            [lexical, semantic], len(view.slots), rank_constant=self._config.rank_constant
+        )
+        lexical_rank = _rank_by_position(lexical, len(view.slots))
+        semantic_rank = _rank_by_position(semantic, len(view.slots))
         ranked = []
-        for at, _ in fused:
-            lexical_rank, lexical_score = lexical_by_position.get(at, (None, None))
-            semantic_rank, semantic_score = semantic_by_position.get(at, (None, None))
+        for at in fused[:window].tolist():
+            by_words, by_meaning = int(lexical_rank[at]), int(semantic_rank[at])
             ranked.append(
-                Ranked(int(slots[at]), lexical_rank, semantic_rank, lexical_score, semantic_score)
+                Ranked(
+                    int(view.slots[at]),
+                    lexical_rank=by_words or None,
+                    semantic_rank=by_meaning or None,
+                    lexical_score=float(lexical_scores[by_words - 1]) if by_words else None,
+                    semantic_score=float(semantic_scores[by_meaning - 1]) if by_meaning else None,
+                )
             )
         return ranked
 
-    def _table(self, connection: Connection, head: Head, cancel: CancelToken) -> VectorTable:
-        from sqlindex.search.semantic.exact_cosine import VectorTable
+    def _lexical_positions(
+        self,
+        connection: Connection,
+        head: Head,
+        view: GenerationView,
+        terms: Sequence[str],
+        ranges: Sequence[tuple[int, int]] | None,
+        cancel: CancelToken,
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+        """The complete lexical ranking as positions of the view, with its scores."""
+        import numpy as np
 
-        assert head.space_id is not None
-        key = (head.generation, head.space_id)
-        with self._guard:
-            if self._vectors is not None and self._vectors[0] == key:
-                return self._vectors[1]
-        _, dimensions = space_of(connection, head.space_id)
+        _require_analyzer(head)
+        channel = LexicalChannel(connection, head.lexical, self._config)
+        matched = list(channel.scores(terms, ranges, cancel))
+        positions = view.positions_of([slot for slot, _ in matched])
+        scores = np.array([score for _, score in matched], np.float64)
+        order = np.lexsort((positions, -scores))
+        return positions[order], scores[order]
 
-        blocks = read_vectors(connection, head.space_id, dimensions)
-        table = VectorTable.of_blocks(cancel.checked(blocks), dimensions)
+    def _view(
+        self, connection: Connection, generation: int, space_id: int, cancel: CancelToken
+    ) -> GenerationView:
+        from sqlindex.search.semantic.view import GenerationView
+
+        key = (generation, space_id)
         with self._guard:
-            self._vectors = (key, table)
-        return table
+            if self._last_view is not None and self._last_view[0] == key:
+                return self._last_view[1]
+        view = GenerationView.read(connection, generation, space_id, cancel)
+        with self._guard:
+            self._last_view = (key, view)
+        return view
 
     def _hit(
         self, connection: Connection, head: Head, found: Ranked, rank: int, terms: Sequence[str]
@@ -324,6 +330,15 @@ def _effective_mode(mode: Mode | None, embedder: Embedder | None, head: Head) ->
         f"{mode} search needs an embedder, and this index has none",
         hint="search with mode lexical, or set an embedder with 'sqlindex init --embedder minilm' and refresh",
     )
+
+
+def _rank_by_position(ranking: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.int64]:
+    """Rank of each position from 1, 0 where it is not in the ranking."""
+    import numpy as np
+
+    ranks = np.zeros(size, np.int64)
+    ranks[ranking] = np.arange(1, len(ranking) + 1)
+    return ranks
 
 
 def _fusion_of(mode: Mode) -> str | None:

@@ -10,12 +10,12 @@ from datetime import datetime
 from sqlindex.errors import DuplicateError, SourceError, SqlindexError
 from sqlindex.model.documents import (
     NO_METADATA,
-    DocumentId,
     DocumentRef,
     RawDocument,
     Refusal,
     RefusalReason,
 )
+from sqlindex.model.ids import DocumentId
 
 
 @dataclass(frozen=True, slots=True)

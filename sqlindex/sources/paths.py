@@ -12,7 +12,7 @@ import os
 import re
 from urllib.parse import quote_from_bytes
 
-from sqlindex.model.documents import DocumentId
+from sqlindex.model.ids import DocumentId
 
 _ESCAPED_BYTE = re.compile("[\udc80-\udcff]")
 _ESCAPE = re.compile(r"\\(?:\\|x([0-9a-f]{2}))")

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
-from importlib import resources
-from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from sqlindex.errors import NewerSchemaError, NotAnIndexError, StorageError
 from sqlindex.store.driver import (
@@ -20,6 +17,9 @@ from sqlindex.store.driver import (
     read_header,
     translated_errors,
 )
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
 
 APPLICATION_ID = 0x73716978
 """`sqix`: says that an SQLite file is one of ours (`PRAGMA application_id`, seen by `file`)."""
@@ -51,6 +51,8 @@ def migrations() -> tuple[Migration, ...]:
 
 
 def _folder() -> Traversable:
+    from importlib import resources
+
     package = resources.files("sqlindex")
     inside = package.joinpath("migrations")
     if inside.is_dir():
@@ -76,6 +78,8 @@ def create(path: Path) -> None:
         FileExistsError: something is at `path` already.
         StorageError: the folder cannot be written.
     """
+    import secrets
+
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.new")
     try:
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from sqlindex.errors import CorruptIndexError
@@ -141,7 +142,7 @@ def read_vectors(
     width = 4 * dimensions
     cursor = connection.execute(_READ, {"space_id": space_id})
     rows = iter(cursor)
-    while block := [row for row, _ in zip(rows, range(READ_BLOCK), strict=False)]:
+    while block := list(islice(rows, READ_BLOCK)):
         for text_id, norm, blob, check in block:
             if len(blob) != width or check8(blob) != check or not 0 < norm < math.inf:
                 raise CorruptIndexError(

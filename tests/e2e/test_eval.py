@@ -48,7 +48,7 @@ def numpy_ndcg(
         row_by_text: dict[int, Any] = {}
         for ids, _, vectors in read_vectors(connection, head.space_id, embedder.dimensions):
             row_by_text.update(zip(ids, vectors, strict=True))
-        columns = chunk_columns(connection, head.generation, None)
+        columns = chunk_columns(connection, head.generation)
         names = []
         for slot, _ in columns:
             chunk = read_chunk(connection, head.generation, slot)

@@ -320,6 +320,21 @@ def test_a_bad_query_vector_is_an_error_and_not_an_arbitrary_order(
         assert len(index.search("pump", mode="lexical").hits) == len(FIRST)
 
 
+@pytest.mark.req("A-21")
+def test_semantic_search_lists_every_vector_across_the_blocks_that_are_read(index: Index) -> None:
+    from sqlindex.store.vectors import READ_BLOCK
+
+    count = 2 * READ_BLOCK + 10
+    documents = [Document(f"d{n:05}", f"text number {n}") for n in range(count)]
+    with Index.open(index.path, embedder=Faulty()) as embedding:
+        embedding.upsert("host", documents)
+        found: list[str] = []
+        for offset in range(0, count, 100):
+            page = embedding.search("text", mode="semantic", limit=100, offset=offset)
+            found.extend(hit.document_id for hit in page.hits)
+    assert sorted(found) == [document.id for document in documents]
+
+
 @pytest.mark.req("A-24")
 def test_an_embedder_that_fails_on_the_query_is_a_typed_error(db: Path) -> None:
     class NoQuery(Faulty):
@@ -369,10 +384,10 @@ def test_a_second_embedder_replaces_all_vectors_and_mixes_none(
     db: Path, shell: Callable[[Path, str], list[str]]
 ) -> None:
     spaces = (
-        "SELECT s.identity, count(*) FROM document_version d JOIN chunk c USING(parse_id) "
-        "JOIN vector v USING(text_id) JOIN vector_space s USING(space_id), head h "
-        "JOIN generation g USING(generation) "
-        "WHERE d.died IS NULL AND d.born IS NOT NULL AND v.space_id = g.space_id GROUP BY 1"
+        "SELECT s.identity, count(*) FROM head h JOIN generation g USING(generation) "
+        "JOIN vector_space s USING(space_id) JOIN document_version d ON d.died IS NULL "
+        "AND d.born IS NOT NULL JOIN chunk c USING(parse_id) "
+        "JOIN v_vector v ON v.space_id = g.space_id AND v.text_id = c.text_id GROUP BY 1"
     )
     with Index.open(db, embedder=_other("2"), config=CONFIG) as index:
         report = index.upsert("host", NEXT[:1])

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 DEFAULT_RANK_CONSTANT = 60
 
 
 def reciprocal_rank_fusion(
-    rankings: Sequence[Sequence[int]], *, rank_constant: int = DEFAULT_RANK_CONSTANT
-) -> list[tuple[int, float]]:
+    rankings: Sequence[npt.NDArray[np.int64]],
+    size: int,
+    *,
+    rank_constant: int = DEFAULT_RANK_CONSTANT,
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
     """Fuse complete rankings by the sum of ``1 / (rank_constant + rank)``.
 
     Only ranks enter the score, so channels with incomparable scores (BM25, cosine) need no
@@ -17,11 +25,14 @@ def reciprocal_rank_fusion(
     "not found".
 
     Args:
-        rankings: one list per channel, best first, ranks counted from 1; an id at most once each.
+        rankings: for each channel the found positions, best first, ranks counted from 1; a position
+            at most once in each.
+        size: positions are below it.
         rank_constant: damps the lead of the first ranks; at least 1.
 
     Returns:
-        (id, score) pairs, highest score first, equal scores by ascending id.
+        The found positions, highest score first, equal scores by ascending position, and their
+        scores. Terms are added in the order of the channels, in float64.
 
     Raises:
         ValueError: `rank_constant` is below 1.
@@ -29,10 +40,13 @@ def reciprocal_rank_fusion(
     Source:
         Cormack, Clarke & Büttcher, SIGIR 2009.
     """
+    import numpy as np
+
     if rank_constant < 1:
         raise ValueError(f"rank_constant must be at least 1, not {rank_constant}")
-    score_by_id: dict[int, float] = {}
+    scores = np.zeros(size, np.float64)
     for ranking in rankings:
-        for rank, found in enumerate(ranking, start=1):
-            score_by_id[found] = score_by_id.get(found, 0.0) + 1.0 / (rank_constant + rank)
-    return sorted(score_by_id.items(), key=lambda pair: (-pair[1], pair[0]))
+        scores[ranking] += 1.0 / (rank_constant + np.arange(1, len(ranking) + 1))
+    found = np.flatnonzero(scores)
+    order = found[np.argsort(-scores[found], kind="stable")]
+    return order, scores[order]

@@ -13,15 +13,6 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pytest
-from tests.unit.embedding.bert_reference import sentence_vector
-from tests.unit.embedding.tiny_model import (
-    HEADS,
-    POSITIONS,
-    VOCABULARY,
-    WIDTH,
-    tiny_model,
-    tiny_tensors,
-)
 
 from sqlindex.embedding.minilm import MiniLMEmbedder
 from sqlindex.embedding.onnx_session import OnnxEncoder
@@ -34,6 +25,15 @@ from sqlindex.errors import (
     OptionalDependencyError,
 )
 from sqlindex.ports import Embedder, TokenLimited
+from tests.unit.embedding.bert_reference import sentence_vector
+from tests.unit.embedding.tiny_model import (
+    HEADS,
+    POSITIONS,
+    VOCABULARY,
+    WIDTH,
+    tiny_model,
+    tiny_tensors,
+)
 
 TEXTS = ["", " \n\t ", "word1 word2", "abc word7 " * 30, "word299", "\ud800 word1", "日本"]
 

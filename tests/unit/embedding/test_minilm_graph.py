@@ -6,12 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.unit.embedding.bert_reference import sentence_vector
-from tests.unit.embedding.tiny_model import HEADS, POSITIONS, VOCABULARY, WIDTH, tiny_tensors
 
 from sqlindex.embedding.minilm_graph import external_locations, write_graph
 from sqlindex.embedding.onnx_session import OnnxEncoder
 from sqlindex.errors import ModelFilesError
+from tests.unit.embedding.bert_reference import sentence_vector
+from tests.unit.embedding.tiny_model import HEADS, POSITIONS, VOCABULARY, WIDTH, tiny_tensors
 
 
 @pytest.mark.req("A-28")

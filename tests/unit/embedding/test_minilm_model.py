@@ -11,11 +11,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.unit.embedding.bert_reference import REFERENCE_PATH, REFERENCE_TEXTS
 
 import sqlindex.embedding
 from sqlindex.embedding.minilm import MiniLMEmbedder
 from sqlindex.embedding.staged import StagedModel, find_staged, verify_model
+from tests.unit.embedding.bert_reference import REFERENCE_PATH, REFERENCE_TEXTS
 
 pytestmark = pytest.mark.model
 

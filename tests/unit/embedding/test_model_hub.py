@@ -8,14 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.unit.embedding.hub_server import Hub, running_hub
-from tests.unit.embedding.tiny_model import tiny_model
 
 from sqlindex.cancellation import CancelToken
 from sqlindex.embedding.hub import download_from_hub
 from sqlindex.embedding.models import CHECKPOINT, TOKENIZER, KnownModel
 from sqlindex.embedding.pinned_copy import RouteError, Watch
 from sqlindex.errors import CancelledError
+from tests.unit.embedding.hub_server import Hub, running_hub
+from tests.unit.embedding.tiny_model import tiny_model
 
 
 @pytest.fixture

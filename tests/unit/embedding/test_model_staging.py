@@ -12,8 +12,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.unit.embedding.hub_server import Hub, running_hub
-from tests.unit.embedding.tiny_model import CARRIER, carried_by, tiny_model, write_wheel
 
 from sqlindex.cancellation import CancelToken
 from sqlindex.embedding.install_lock import install_lock
@@ -28,6 +26,8 @@ from sqlindex.errors import (
     StorageError,
     UnknownModelError,
 )
+from tests.unit.embedding.hub_server import Hub, running_hub
+from tests.unit.embedding.tiny_model import CARRIER, carried_by, tiny_model, write_wheel
 
 NO_HUB = "http://127.0.0.1:9"
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.embedding.tiny_model import safetensors_bytes
 
 from sqlindex.embedding.safetensors import read_float32_tensors
 from sqlindex.errors import ModelFilesError
+from tests.unit.embedding.tiny_model import safetensors_bytes
 
 
 def _with_header(header: object, content: bytes = b"\0" * 8) -> bytes:

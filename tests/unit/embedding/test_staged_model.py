@@ -8,7 +8,6 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.unit.embedding.tiny_model import tiny_model
 
 from sqlindex.embedding.models import KnownModel
 from sqlindex.embedding.staged import (
@@ -23,6 +22,7 @@ from sqlindex.embedding.staged import (
 )
 from sqlindex.embedding.staging import stage_model
 from sqlindex.errors import ModelFilesError, ModelNotInstalledError, UnknownModelError
+from tests.unit.embedding.tiny_model import tiny_model
 
 
 @pytest.fixture

@@ -1,0 +1,102 @@
+"""Documents of a generation by id or path, with catalog entry and text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlindex.store.contents import read_content
+from sqlindex.store.driver import Connection, Value
+from sqlindex.store.snapshot import CANDIDATES, LIVE
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentRow:
+    """A document of a generation with its catalog entry and text."""
+
+    source: str
+    source_kind: str
+    root: str | None
+    document_id: str
+    path: str
+    uri: str | None
+    title: str
+    type_name: str
+    language: str
+    encoding: str
+    byte_size: int
+    date: str | None
+    tags: tuple[str, ...]
+    metadata: Mapping[str, object]
+    front_matter: str
+    headings: tuple[tuple[int, tuple[str, ...]], ...]
+    links: tuple[tuple[str, str, int, bool], ...]
+    chunks: int
+    text: str
+
+
+_DOCUMENT = f"""
+    SELECT s.name, s.kind, s.root, d.document_id, d.path, d.uri, d.title, d.type_name, p.language, d.encoding,
+      d.byte_size, d.date, d.tags, d.metadata, p.front_matter, d.chunks, p.parse_id, p.content_id
+    {CANDIDATES}
+    WHERE s.name = :source AND d.document_id = :document_id AND d.born IS NOT NULL AND {LIVE}
+"""
+_HEADINGS = """
+    SELECT heading_line, heading_path FROM section WHERE parse_id = ? AND heading_line > 0 ORDER BY ord
+"""
+_LINKS = "SELECT target, label, start_char, is_wiki FROM link WHERE parse_id = ? ORDER BY ord"
+_IDENTITIES = f"""
+    SELECT d.first_slot + c.ord, s.name, d.document_id, c.fingerprint, c.occurrence {CANDIDATES}
+      JOIN chunk c ON c.parse_id = d.parse_id
+    WHERE d.born IS NOT NULL AND {LIVE}
+"""
+
+
+def read_document(
+    connection: Connection, generation: int, source: str, document_id: str
+) -> DocumentRow | None:
+    """A document with its whole text, or None if the generation has no such document."""
+    found = connection.execute(
+        _DOCUMENT, {"generation": generation, "source": source, "document_id": document_id}
+    ).fetchone()
+    if found is None:
+        return None
+    *values, front_matter, chunks, parse_id, content_id = found
+    values[12] = tuple(json.loads(values[12]))
+    values[13] = json.loads(values[13])
+    headings = tuple(
+        (line, tuple(json.loads(path))) for line, path in connection.execute(_HEADINGS, (parse_id,))
+    )
+    links = tuple(
+        (target, label, start, bool(is_wiki))
+        for target, label, start, is_wiki in connection.execute(_LINKS, (parse_id,))
+    )
+    text = read_content(connection, content_id)
+    values += [front_matter, headings, links, chunks, text]
+    return DocumentRow(*values)
+
+
+def chunk_identities(
+    connection: Connection, generation: int
+) -> Iterator[tuple[int, str, str, bytes, int]]:
+    """(slot, source, document id, fingerprint, occurrence) of every chunk: O(chunks)."""
+    return iter(connection.execute(_IDENTITIES, {"generation": generation}))
+
+
+def find_documents(
+    connection: Connection, generation: int, path_or_id: str, source: str | None
+) -> Sequence[tuple[str, str]]:
+    """(source, document id) of documents with that id or path."""
+    sql = f"""
+        SELECT s.name, d.document_id {CANDIDATES}
+        WHERE (d.document_id = :wanted OR d.path = :wanted) AND (:source IS NULL OR s.name = :source)
+          AND d.born IS NOT NULL AND {LIVE}
+        ORDER BY s.name, d.document_id
+    """
+    parameters: dict[str, Value] = {
+        "generation": generation,
+        "wanted": path_or_id,
+        "source": source,
+    }
+    return connection.execute(sql, parameters).fetchall()
