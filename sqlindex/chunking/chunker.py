@@ -24,7 +24,8 @@ def chunk_document(text: str, parsed: ParsedDocument, config: ChunkConfig) -> li
     ending excluded. A chunk stays within its section, except that a section of a bare heading
     joins the section right below it (the chunk then belongs to the deeper one). A section
     longer than the target is cut at the best boundary of the window's second half; a line longer
-    than the target stays whole. A last piece below `min_chars` joins the piece before it.
+    than the target stays whole. A piece below `min_chars` joins the long line behind it, or if it
+    is the last one the piece before it.
 
     Linear in the text's length.
 
@@ -135,7 +136,11 @@ def _pieces(
             # With the overlap not even one new line fits: the line goes alone.
             first = fresh
             cut = max(bisect_right(ends, starts[first] + config.target_chars) - 1, fresh)
-        if cut < last:
+        if ends[cut] - starts[first] < config.min_chars:
+            # A short piece before a line longer than the target, as a title before its abstract,
+            # takes that line along: alone it would be a tiny chunk.
+            cut = min(bisect_left(ends, starts[first] + config.min_chars), last)
+        elif cut < last:
             lowest = max(bisect_left(ends, starts[first] + config.target_chars // 2), fresh)
             # The best boundary, among equals the latest; a window not half full ends as it is.
             cut = max(range(min(lowest, cut), cut + 1), key=lambda at: (strength(at), at))

@@ -145,3 +145,10 @@ def test_front_matter_is_a_chunk_without_a_vector() -> None:
         (1, 3, False),
         (4, 4, True),
     ]
+
+
+@pytest.mark.req("A-11")
+def test_a_short_line_before_a_line_longer_than_the_target_does_not_stand_alone() -> None:
+    text = "A title\n\n" + "abstract " * 300 + "\n\n" + "tail " * 100 + "\n"
+    spans = chunks_of(text, ChunkConfig())
+    assert [(s.start_line, s.end_line) for s in spans] == [(1, 3), (5, 5)]
