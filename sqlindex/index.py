@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING
 
 from sqlindex.cancellation import CancelToken
 from sqlindex.config import IndexConfig, SearchConfig
-from sqlindex.errors import (
-    DuplicateError,
-)
+from sqlindex.errors import DuplicateError, UsageError
 from sqlindex.model.requests import DEFAULT_LIMIT, Filters, Mode, SearchRequest
 from sqlindex.search.searcher import Searcher
 from sqlindex.store.connection import IndexFile
@@ -122,7 +120,7 @@ class Index:
         Args:
             source: a folder, or an object with `name`, `list` and `read`. A host's source lives in
                 this process: register it again after opening the index, then refresh.
-            name: of a folder's source; its last path component if None.
+            name: of a folder's source; its last path component if None, numbered if that is taken.
             include: patterns in the syntax of `.gitignore`; only matching files are listed.
             exclude: patterns of files and folders to leave out.
             hidden: list hidden files and folders too.
@@ -141,9 +139,12 @@ class Index:
             from sqlindex.sources.paths import document_id_of
 
             root = document_id_of(os.fsencode(canonical_root(source)))
-            name = name or root.rsplit("/", 1)[-1] or "root"
+            if name == "":
+                raise UsageError("a source's name is empty", hint="leave it out, or name one")
             options = {"include": list(include), "exclude": list(exclude), "hidden": hidden}
             with self._file.writing("source add") as writer, writer.transaction() as connection:
+                taken = {row.name for row in list_sources(connection)}
+                name = name or _free_name(root.rsplit("/", 1)[-1] or "root", taken)
                 return add_source(connection, name, "folder", root, options).name
         with self._file.reading() as connection:
             known = {row.name: row for row in list_sources(connection)}
@@ -280,6 +281,7 @@ class Index:
         source: str,
         documents: Iterable[Document],
         *,
+        allow_bad_vectors: bool = False,
         cancel: CancelToken | None = None,
         progress: ProgressSink | None = None,
         wait_s: float = 0.0,
@@ -352,7 +354,8 @@ class Index:
 
         Args:
             query: as typed; any characters, never search syntax.
-            mode: `lexical`, `semantic` or `hybrid`; None for hybrid with an embedder, else lexical.
+            mode: `lexical`, `semantic` or `hybrid`; None for hybrid if the generation has vectors and
+                there is an embedder, else lexical.
             limit: 1 to 100.
             offset: hits to leave out, for paging.
             filters: which documents may be found, in every channel.
@@ -366,6 +369,7 @@ class Index:
             EmbedderRequiredError: semantic or hybrid without an embedder.
             EmbedderMismatchError: the embedder is not the one that made the vectors.
             FilterError: a filter is malformed.
+            UnknownSourceError: a filter names a source that is not registered.
             CorruptIndexError: a stored row is damaged.
         """
         request = SearchRequest(query, mode, limit, offset, filters or Filters())
@@ -444,3 +448,8 @@ class Index:
                     step=next_step,
                 )
             )
+
+
+def _free_name(wanted: str, taken: set[str]) -> str:
+    names = (wanted, *(f"{wanted}-{number}" for number in range(2, len(taken) + 2)))
+    return next(name for name in names if name not in taken)

@@ -37,7 +37,7 @@ def status_of(file: IndexFile, *, has_given_embedder: bool) -> IndexStatus:
         chunks=head.chunks,
         embedder=name,
         space=space,
-        default_mode="hybrid" if has_given_embedder or name else "lexical",
+        default_mode="hybrid" if space is not None and (has_given_embedder or name) else "lexical",
         sources=sources,
         file_bytes=_size(file.path),
         log_bytes=_size(Path(f"{file.path}-wal")),

@@ -12,8 +12,8 @@ from sqlindex.config import ChunkConfig
 from sqlindex.model.chunks import ChunkSpan
 from sqlindex.model.documents import ParsedDocument, SectionKind
 
-CHUNKER_VERSION = 1
-"""1: first."""
+CHUNKER_VERSION = 2
+"""1: first. 2: a piece below the least size joins the longer line behind it."""
 
 
 def chunk_document(text: str, parsed: ParsedDocument, config: ChunkConfig) -> list[ChunkSpan]:

@@ -11,6 +11,7 @@ import click
 
 from sqlindex.cli.options import db_option, json_option
 from sqlindex.cli.output import print_json
+from sqlindex.errors import UnknownDocumentError
 from sqlindex.index import Index
 
 _CHUNK_ID = re.compile(r"[0-9a-f]{32}")
@@ -34,7 +35,12 @@ def command(what: str, lines: str | None, source: str | None, as_json: bool, db:
             document = index.get(what, source=source)
             values, text = asdict(document), document.text
     if span is not None:
-        text = "\n".join(text.split("\n")[span[0] - 1 : span[1]])
+        lines_of_text = text.split("\n")
+        if span[0] > len(lines_of_text):
+            raise UnknownDocumentError(
+                f"{what} has {len(lines_of_text)} lines", hint="choose lines within"
+            )
+        text = "\n".join(lines_of_text[span[0] - 1 : span[1]])
         values["text"] = text
     if as_json:
         print_json(values)

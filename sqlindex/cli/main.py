@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -11,7 +12,7 @@ from typing import NoReturn
 import click
 
 from sqlindex.cli.interrupts import exit_code_of_signal
-from sqlindex.cli.output import print_error, print_json
+from sqlindex.cli.output import print_error, print_json_error
 from sqlindex.errors import CancelledError, SqlindexError
 
 # Imported when called, so that a search does not pay for the other commands.
@@ -30,6 +31,32 @@ _COMMANDS = {
 }
 
 
+class _Text(click.ParamType):  # type: ignore[type-arg]  # no generic class in click 8.1
+    """Text in which bytes that are no UTF-8 are written as document ids write them."""
+
+    name = "text"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            from sqlindex.sources.paths import document_id_of
+
+            return document_id_of(os.fsencode(value))
+        return value
+
+
+def _take_any_bytes(command: click.Command) -> click.Command:
+    """Arguments of a shell are bytes; stored text is UTF-8."""
+    for parameter in command.params:
+        if parameter.type is click.STRING:
+            parameter.type = _Text()
+    if isinstance(command, click.Group):
+        for part in command.commands.values():
+            _take_any_bytes(part)
+    return command
+
+
 class _LazyGroup(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
@@ -38,8 +65,7 @@ class _LazyGroup(click.Group):
         if cmd_name not in _COMMANDS:
             return None
         module = import_module(f"sqlindex.cli.{_COMMANDS[cmd_name][0]}")
-        command: click.Command = module.command
-        return command
+        return _take_any_bytes(module.command)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -52,7 +78,7 @@ def cli() -> None:
     """An embedded search index for documents: one SQLite file, offline.
 
     Exit codes: 0 ok, 1 failed, 2 usage, 3 nothing found (when asked to tell), 4 locked,
-    5 done in part, 6 corrupt, 8 not an index or a newer version, 130 interrupted.
+    5 done in part, 6 corrupt, 8 not an index or a newer version, 130 interrupted, 143 terminated.
     """
 
 
@@ -64,6 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 def run(arguments: list[str]) -> int:
     """Run the command line; the exit code."""
     wants_json = "--json" in arguments or "--jsonl" in arguments
+    _make_printable(wants_json)
     try:
         code = cli.main(args=arguments, prog_name="sqlindex", standalone_mode=False)
         sys.stdout.flush()
@@ -71,34 +98,37 @@ def run(arguments: list[str]) -> int:
         return int(exc.exit_code)
     except click.ClickException as exc:
         if wants_json:
-            error = {
-                "code": "usage",
-                "message": exc.format_message(),
-                "hint": "",
-                "retryable": False,
-            }
-            print_json({"error": error})
+            print_json_error("usage", exc.format_message())
         exc.show(file=sys.stderr)
         return 2
     except (KeyboardInterrupt, click.Abort):
         print_error("interrupted", "")
         return 130
     except CancelledError as exc:
+        if wants_json:
+            print_json_error(exc.code, str(exc), exc.hint, retryable=exc.retryable)
         print_error(f"interrupted: {exc.hint}", "")
         return exit_code_of_signal()
-    except BrokenPipeError:
-        # The reader has gone, as in `sqlindex search … | head`: nothing is wrong.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     except SqlindexError as exc:
         if wants_json:
-            error = {
-                "code": exc.code,
-                "message": str(exc),
-                "hint": exc.hint,
-                "retryable": exc.retryable,
-            }
-            print_json({"error": error})
+            print_json_error(exc.code, str(exc), exc.hint, retryable=exc.retryable)
         print_error(str(exc), exc.hint)
         return exc.exit_code
+    except (SystemExit, OSError) as exc:
+        # Nothing more can be printed there; the interpreter would try again at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(exc, SystemExit | BrokenPipeError):
+            # The reader has gone, as in `sqlindex search … | head`: nothing is wrong. Where click
+            # sees it first, it exits.
+            return 0
+        print_error(str(exc), "check the disk and the permissions")
+        return 1
     return code if isinstance(code, int) else 0
+
+
+def _make_printable(wants_json: bool) -> None:
+    """Let every name be printed in every locale; JSON is UTF-8 wherever it is printed."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        encoding = "utf-8" if wants_json else sys.stdout.encoding
+        # A lone surrogate's escape is also JSON's.
+        sys.stdout.reconfigure(encoding=encoding, errors="backslashreplace")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,7 +18,8 @@ def db_option(function: _F) -> _F:
     """`--db PATH`, also from `SQLINDEX_DB`."""
     return click.option(
         "--db",
-        type=click.Path(path_type=Path, dir_okay=True),
+        # Whether it can be read is for the index to say, with a hint and its own exit code.
+        type=click.Path(path_type=Path, readable=False),
         envvar="SQLINDEX_DB",
         default=DEFAULT_DB,
         show_default=True,
@@ -40,8 +42,15 @@ def wait_option(function: _F) -> _F:
         type=click.FloatRange(min=0),
         default=0.0,
         metavar="SECONDS",
+        callback=_seconds,
         help="Wait for another writer instead of failing at once.",
     )(function)
+
+
+def _seconds(_: click.Context, __: click.Parameter, value: float) -> float:
+    if math.isnan(value):
+        raise click.BadParameter("nan is no number of seconds")
+    return value
 
 
 def embedder_name(value: str | None) -> str | None:

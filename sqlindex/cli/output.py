@@ -16,6 +16,12 @@ def print_json(values: Mapping[str, object]) -> None:
     print(json.dumps({"schema": JSON_SCHEMA, **values}, ensure_ascii=False, default=_plain))
 
 
+def print_json_error(code: str, message: str, hint: str = "", *, retryable: bool = False) -> None:
+    """An error as the one JSON object on stdout."""
+    error = {"code": code, "message": message, "hint": hint, "retryable": retryable}
+    print_json({"error": error})
+
+
 def print_json_line(values: Mapping[str, object]) -> None:
     """One line of JSON Lines on stdout."""
     print(json.dumps(values, ensure_ascii=False, default=_plain))

@@ -105,6 +105,7 @@ def _as_json(changes: Changes, report: RefreshReport | None) -> dict[str, object
         "renamed": changes.count("renamed"),
         "removed": changes.count("removed"),
         "unchanged": changes.unchanged,
+        "left_out": changes.left_out,
         "embedding_inputs": changes.embedding_inputs,
         "rebuilt": list(changes.rebuilt),
         "documents": [
@@ -132,7 +133,7 @@ def _as_json(changes: Changes, report: RefreshReport | None) -> dict[str, object
         "embedded": report.embedded,
         "reused": report.reused,
         "truncated": report.truncated,
-        "without_vector": len(report.without_vector),
+        "without_vector": list(report.without_vector),
         "duration_s": round(report.duration_s, 3),
     }
 
@@ -156,6 +157,8 @@ def _print_report(report: RefreshReport) -> None:
         print_message(
             f"{plural(len(report.without_vector), 'text')} without a vector: found lexically only"
         )
+    if not report.generation and not report.changes.refused:
+        print_message("hint: nothing to index: register folders with 'sqlindex source add FOLDER'")
     state = "published" if report.is_published else "nothing to publish, still"
     print_message(f"{state} generation {report.generation} ({report.duration_s:.1f} s)")
 
@@ -167,6 +170,10 @@ def _summary(changes: Changes) -> str:
 
 
 def _print_notes(changes: Changes) -> None:
+    if changes.left_out:
+        print_message(
+            f"left out by ignore rules: {changes.left_out:,} (hidden, ignored, secret-like)"
+        )
     for note in changes.rebuilt:
         print_message(f"rebuilt {note}")
     if not changes.refused:

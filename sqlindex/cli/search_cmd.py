@@ -26,8 +26,24 @@ if TYPE_CHECKING:
 _NOTHING_FOUND = 3
 
 
-@click.command("search")
-@click.argument("query")
+class _Query(click.Command):
+    """A query may begin with a dash and a digit, as an order number does."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        given = list(args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as exc:
+            if exc.option_name[1:2].isdigit():
+                ctx.ignore_unknown_options = True
+                return super().parse_args(ctx, given)
+            raise click.UsageError(
+                f"{exc.format_message()} A query that begins with a dash comes after '--'.", ctx
+            ) from exc
+
+
+@click.command("search", cls=_Query)
+@click.argument("words", nargs=-1, required=True, metavar="QUERY...")
 @click.option(
     "--mode", type=click.Choice(MODES), help="Default: hybrid with an embedder, else lexical."
 )
@@ -50,12 +66,20 @@ _NOTHING_FOUND = 3
 @click.option(
     "--language", "languages", multiple=True, help="Only texts in this (markup) language."
 )
-@click.option("--tag", "tags_any", multiple=True, help="At least one of these tags.")
-@click.option("--all-tags", "tags_all", multiple=True, help="Every one of these tags.")
+@click.option(
+    "--tag", "tags_any", multiple=True, help="This tag or another one given so; repeatable."
+)
+@click.option(
+    "--all-tags", "tags_all", multiple=True, help="This tag and all others given so; repeatable."
+)
 @click.option("--after", "date_from", metavar="DATE", help="Dated then or later (ISO 8601).")
 @click.option("--before", "date_to", metavar="DATE", help="Dated then or earlier (ISO 8601).")
 @click.option(
-    "--meta", "fields", multiple=True, metavar="NAME=VALUE", help="A field of the host's metadata."
+    "--meta",
+    "fields",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A field of the host's metadata; repeatable.",
 )
 @click.option("--full", is_flag=True, help="Print whole chunks instead of snippets.")
 @click.option("--files", "as_files", is_flag=True, help="Print only the paths, each once.")
@@ -64,7 +88,7 @@ _NOTHING_FOUND = 3
 @json_option
 @db_option
 def command(
-    query: str,
+    words: tuple[str, ...],
     mode: Mode | None,
     limit: int,
     offset: int,
@@ -85,7 +109,11 @@ def command(
     as_json: bool,
     db: Path,
 ) -> int:
-    """Search the index. QUERY is plain text: no character in it is search syntax."""
+    """Search the index. QUERY is plain text: no character in it is search syntax.
+
+    Several words need no quotes. A query that begins with a dash comes after '--'.
+    """
+    query = " ".join(words)
     filters = Filters(
         sources=frozenset(sources),
         path_prefix=path_prefix,
@@ -106,8 +134,8 @@ def command(
         for hit in result.hits:
             print_json_line(hit_as_json(hit))
     elif as_files:
-        for path in dict.fromkeys(hit.path for hit in result.hits):
-            print_text(path)
+        for where in dict.fromkeys(_place(hit, result) for hit in result.hits):
+            print_text(where)
     else:
         _print_hits(result, full=full)
     return _NOTHING_FOUND if fail_if_empty and not result.hits else 0
@@ -135,7 +163,7 @@ def _as_json(query: str, result: SearchResult) -> dict[str, object]:
 def _print_hits(result: SearchResult, *, full: bool) -> None:
     is_terminal = sys.stdout.isatty()
     for hit in result.hits:
-        where = visible(f"{hit.path}:{hit.start_line}-{hit.end_line}")
+        where = visible(f"{_place(hit, result)}:{hit.start_line}-{hit.end_line}")
         heading = visible(" › ".join(hit.heading_path) or hit.title)
         print(
             f"{hit.rank:>3}. {click.style(where, bold=True) if is_terminal else where}  {heading}"
@@ -144,6 +172,16 @@ def _print_hits(result: SearchResult, *, full: bool) -> None:
             print(f"     {visible(line)}")
     shown = plural(len(result.hits), "hit") + (", more with --offset" if result.has_more else "")
     print_message(f"{shown} ({result.mode}, generation {result.generation})")
+    if result.generation == 0:
+        print_message(
+            "hint: the index is empty: register folders with 'sqlindex source add', then 'sqlindex refresh'"
+        )
+
+
+def _place(hit: Hit, result: SearchResult) -> str:
+    """The path, with the source in front when the hits are of several."""
+    is_ambiguous = len({other.source for other in result.hits}) > 1
+    return f"{hit.source}: {hit.path}" if is_ambiguous else hit.path
 
 
 def _field(text: str) -> tuple[str, str | int | float | bool | None]:
@@ -155,7 +193,9 @@ def _field(text: str) -> tuple[str, str | int | float | bool | None]:
         return name, words[value]
     for kind in (int, float):
         try:
-            return name, kind(value)
+            number = kind(value)
         except ValueError:
             continue
+        # SQLite reads an integer of more than 64 bits in JSON as a real number, too.
+        return name, number if -(2**63) <= number < 2**63 else float(value)
     return name, value

@@ -21,9 +21,14 @@ def command() -> None:
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("--name", help="Name of the source; the folder's name by default.")
 @click.option(
-    "--include", multiple=True, metavar="PATTERN", help="Only these files (.gitignore syntax)."
+    "--include",
+    multiple=True,
+    metavar="PATTERN",
+    help="Only these files (.gitignore syntax); repeatable.",
 )
-@click.option("--exclude", multiple=True, metavar="PATTERN", help="Not these (.gitignore syntax).")
+@click.option(
+    "--exclude", multiple=True, metavar="PATTERN", help="Not these (.gitignore syntax); repeatable."
+)
 @click.option("--hidden", is_flag=True, help="Hidden files and folders too.")
 @db_option
 @json_option

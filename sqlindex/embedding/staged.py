@@ -104,7 +104,8 @@ def require_staged(name: str, models_dir: Path | None = None) -> StagedModel:
     staged = find_staged(name, models_dir)
     if staged is None:
         raise ModelNotInstalledError(
-            f"model {name} is not installed", hint=f"sqlindex model install {name}"
+            f"model {name} is not installed",
+            hint=f"sqlindex model install {name}; or search with mode lexical",
         )
     return staged
 

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from sqlindex.model.documents import RefusalReason
 
+_LOOKED_AT = 1_024
+"""Characters or bytes looked at to guess what a refused file is."""
+
 _UTF16_BY_BOM = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
 
@@ -70,23 +73,42 @@ def _refuse_nul(text: str) -> Undecodable | None:
     position = text.find("\0")
     if position < 0:
         return None
+    detail = f"character {position} is NUL: "
+    guess = _utf16_without_mark(text[:_LOOKED_AT].encode("utf-8"))
+    if guess is None:
+        return Undecodable(RefusalReason.NUL, detail + "a binary file", "exclude it")
     return Undecodable(
         RefusalReason.NUL,
-        f"character {position} is NUL: a binary file, or UTF-16 without a byte-order mark",
-        "convert a text file with iconv -t UTF-8, or exclude the file",
+        f"{detail}looks like {guess} without a byte-order mark",
+        f"convert with iconv -f {guess} -t UTF-8",
     )
 
 
 def _refuse_utf8(data: bytes, offset: int) -> Undecodable:
     found = f"byte 0x{data[offset]:02x} at offset {offset} is not UTF-8"
     if b"\0" in data:
-        return _refuse_encoding(
-            f"{found}; it holds NULs too: a binary file, or UTF-16 without a byte-order mark",
-            "UTF-16LE",
-        )
+        guess = _utf16_without_mark(data[:_LOOKED_AT])
+        if guess is None:
+            return Undecodable(
+                RefusalReason.ENCODING, f"{found}; it holds NULs too: a binary file", "exclude it"
+            )
+        return _refuse_encoding(f"{found}; looks like {guess} without a byte-order mark", guess)
     if _looks_like_windows_1252(data):
         return _refuse_encoding(f"{found}; looks like Windows-1252", "WINDOWS-1252")
-    return _refuse_encoding(found, "its encoding")
+    return Undecodable(
+        RefusalReason.ENCODING, found, "convert it to UTF-8 with iconv, or exclude it"
+    )
+
+
+def _utf16_without_mark(data: bytes) -> str | None:
+    """`UTF-16LE` or `UTF-16BE` if every second byte is mostly NUL, as in Western text."""
+    pairs = len(data) // 2
+    high, low = data[0 : 2 * pairs : 2].count(0), data[1 : 2 * pairs : 2].count(0)
+    if low > pairs // 2 and high <= pairs // 10:
+        return "UTF-16LE"
+    if high > pairs // 2 and low <= pairs // 10:
+        return "UTF-16BE"
+    return None
 
 
 def _refuse_encoding(detail: str, source_encoding: str) -> Undecodable:

@@ -37,7 +37,7 @@ class Embedded:
 
     texts: int = 0
     truncated: int = 0
-    without_vector: dict[int, str] = field(default_factory=dict)
+    without_vector: list[str] = field(default_factory=list)
 
 
 def stage_documents(
@@ -127,7 +127,8 @@ def embed_missing(
             where = _where(writer.connection, *batch[row][1:])
             raise BadVectorError(
                 f"the embedder gave a bad vector for {where}: {detail}",
-                hint="fix the embedder, or use --lexical-only-on-bad-vector",
+                hint="fix the embedder, or publish such chunks lexical-only: allow_bad_vectors=True, "
+                "--lexical-only-on-bad-vector",
             )
         good = [row for row in range(len(batch)) if row not in faults]
         with writer.transaction() as connection:
@@ -136,7 +137,8 @@ def embed_missing(
             refused = {batch[row][0]: detail for row, detail in faults.items()}
             put_vector_refusals(connection, space_id, refused)
         done.texts += len(batch)
-        done.without_vector.update(refused)
+        for row, detail in faults.items():
+            done.without_vector.append(f"{_where(writer.connection, *batch[row][1:])}: {detail}")
         writer.bound_log()
     progress(Progress("embed", len(places), len(places)))
     return done

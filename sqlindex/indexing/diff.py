@@ -170,6 +170,7 @@ def walk(
         else:
             log.documents.append(DocumentChange("changed", listing.row.name, entry.document_id))
         yield prepared
+    log.left_out += int(getattr(listing.adapter, "ignored_count", 0))
     if listing.is_complete:
         _end_of_listing(listing, live, known_stats, seen, difference)
     _log_refusals(difference, lookup, listing.row.name, log)

@@ -136,7 +136,7 @@ def refresh(writer: Writer, job: RefreshJob) -> RefreshReport:
         embedded=embedded.texts,
         reused=max(0, reused),
         truncated=embedded.truncated,
-        without_vector=tuple(sorted(embedded.without_vector.items())),
+        without_vector=tuple(embedded.without_vector),
         duration_s=time.monotonic() - started,
     )
 

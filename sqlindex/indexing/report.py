@@ -28,6 +28,8 @@ class Changes:
     Attributes:
         documents: every added, changed, reparsed, renamed and removed document, by source and id.
         unchanged: documents that stay as they are.
+        left_out: files and folders that ignore rules keep out of the listing (hidden, ignored,
+            secret-like); they are no refusals.
         refused: (source, refusal, is_kept) of documents that are not indexed; `is_kept` if the
             version indexed earlier is still served.
         embedding_inputs: distinct texts that have no vector yet and get one.
@@ -36,6 +38,7 @@ class Changes:
 
     documents: tuple[DocumentChange, ...] = ()
     unchanged: int = 0
+    left_out: int = 0
     refused: tuple[tuple[str, Refusal, bool], ...] = ()
     embedding_inputs: int = 0
     rebuilt: tuple[str, ...] = ()
@@ -61,7 +64,7 @@ class RefreshReport:
         embedded: distinct texts inferred.
         reused: all other assignments of a vector to a chunk of the generation.
         truncated: embedded texts that were longer than the embedder's limit and were cut.
-        without_vector: (text id, detail) of texts published lexical-only on request.
+        without_vector: places and reasons of texts published lexical-only on request.
         duration_s: wall time.
     """
 
@@ -71,7 +74,7 @@ class RefreshReport:
     embedded: int = 0
     reused: int = 0
     truncated: int = 0
-    without_vector: tuple[tuple[int, str], ...] = ()
+    without_vector: tuple[str, ...] = ()
     duration_s: float = 0.0
 
 
@@ -97,6 +100,7 @@ class ChangeLog:
 
     documents: list[DocumentChange] = field(default_factory=list)
     unchanged: int = 0
+    left_out: int = 0
     refused: list[tuple[str, Refusal, bool]] = field(default_factory=list)
     reparsed: int = 0
     listed: int = 0
@@ -114,6 +118,7 @@ class ChangeLog:
                 sorted(self.documents, key=lambda c: (c.source, c.document_id, c.kind))
             ),
             unchanged=self.unchanged,
+            left_out=self.left_out,
             refused=tuple(sorted(self.refused, key=lambda r: (r[0], r[1].document_id))),
             embedding_inputs=embedding_inputs,
             rebuilt=notes,

@@ -48,7 +48,7 @@ class SearchRequest:
 
     Attributes:
         query: as typed.
-        mode: None for the index's default: hybrid with an embedder, else lexical.
+        mode: None for hybrid if the generation has vectors and there is an embedder, else lexical.
         limit: hits wanted, 1 to 100.
         offset: hits to leave out, for paging.
     """

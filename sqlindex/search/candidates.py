@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable
+from datetime import datetime
 
 from sqlindex.errors import FilterError
 from sqlindex.model.requests import Filters
@@ -74,7 +75,11 @@ def condition_of(filters: Filters) -> Condition | None:
 
 
 def _date(text: str) -> str:
-    if re.fullmatch(_DATE, text) is None:
+    try:
+        is_date = re.fullmatch(_DATE, text) is not None and datetime.fromisoformat(text) is not None
+    except ValueError:
+        is_date = False
+    if not is_date:
         raise FilterError(
             f"{text!r} is no ISO 8601 date", hint="for example 2026-11-30 or 2026-11-30T12:00:00Z"
         )

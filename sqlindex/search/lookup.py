@@ -37,7 +37,8 @@ def get_document(
         if found:
             names = ", ".join(name for name, _ in found)
             raise UnknownDocumentError(
-                f"{path_or_id!r} is in several sources", hint=f"name one of them: {names}"
+                f"{path_or_id!r} is in several sources",
+                hint=f"name one of them with --source (source=): {names}",
             )
         raise UnknownDocumentError(
             f"generation {generation} has no document {path_or_id!r}",

@@ -32,6 +32,7 @@ from sqlindex.store.snapshot import (
     read_chunk,
     version_ranges,
 )
+from sqlindex.store.sources import find_source
 from sqlindex.store.vectors import space_of
 
 if TYPE_CHECKING:
@@ -87,10 +88,12 @@ class Searcher:
             EmbedderMismatchError: the embedder is not the one that made the generation's vectors.
             RebuildRequiredError: the lexical rows were made by another analyser.
             FilterError: a filter is malformed.
+            UnknownSourceError: a filter names a source that is not registered.
         """
         cancel.check()
         condition = condition_of(request.filters)
         pinned = self._head()
+        self._require_sources(request.filters.sources)
         mode = _effective_mode(request.mode, embedder, pinned)
         if not request.query.strip() or pinned.chunks == 0:
             return SearchResult((), pinned.generation, False, mode, _fusion_of(mode), False)
@@ -131,6 +134,12 @@ class Searcher:
     def _head(self) -> Head:
         with self._file.reading() as connection:
             return read_head(connection)
+
+    def _require_sources(self, names: frozenset[str]) -> None:
+        if names:
+            with self._file.reading() as connection:
+                for name in sorted(names):
+                    find_source(connection, name)
 
     def _has_candidates(self, head: Head, condition: Condition | None) -> bool:
         if condition is None:
@@ -318,7 +327,8 @@ def provenance(chunk: ChunkRow, uri_of: Callable[[ChunkRow], str | None]) -> dic
 
 def _effective_mode(mode: Mode | None, embedder: Embedder | None, head: Head) -> Mode:
     if mode is None:
-        return "lexical" if embedder is None else "hybrid"
+        # Before the first refresh with an embedder there is nothing to search but words.
+        return "hybrid" if embedder is not None and head.space_id is not None else "lexical"
     if mode == "lexical" or embedder is not None:
         return mode
     if head.space_id is not None:

@@ -32,7 +32,7 @@ ENVIRONMENT_MARKERS = frozenset(("pyvenv.cfg", "conda-meta"))
 
 # Not "credentials*" or "secret*": notes about them are documents. These are the names that tools
 # write keys and logins to.
-_SECRET_NAMES = frozenset(
+SECRET_NAMES = frozenset(
     (
         ".netrc",
         "_netrc",
@@ -51,7 +51,7 @@ _SECRET_NAMES = frozenset(
         ),
     )
 )
-_SECRET_STARTS = (
+SECRET_STARTS = (
     ".env",
     "id_rsa",
     "id_dsa",
@@ -59,7 +59,8 @@ _SECRET_STARTS = (
     "id_ed25519",
     "client_secret",
 )
-_SECRET_ENDS = (".pem", ".key", ".p12", ".pfx", ".jks", ".keystore", ".kdbx", ".ppk")
+SECRET_ENDS = (".pem", ".key", ".p12", ".pfx", ".jks", ".keystore", ".kdbx", ".ppk")
+PROSE_ENDS = (".md", ".markdown", ".rst", ".org", ".tex", ".html", ".htm")
 
 
 def is_ignored_folder(name: str) -> bool:
@@ -71,7 +72,10 @@ def is_secret_like(name: str) -> bool:
     """Whether a file of this name commonly holds a key or a login; in any case of its letters.
 
     `.env*`, private keys and key stores, `.netrc` and its kin, `credentials` and `secrets` as
-    structured files, `client_secret*`. Templates such as `.env.example` count too.
+    structured files, `client_secret*`. Templates such as `.env.example` count too, notes such as
+    `id_rsa_howto.md` do not.
     """
     name = name.lower()
-    return name.startswith(_SECRET_STARTS) or name.endswith(_SECRET_ENDS) or name in _SECRET_NAMES
+    if name.startswith(SECRET_STARTS) and not name.endswith(PROSE_ENDS):
+        return True
+    return name.endswith(SECRET_ENDS) or name in SECRET_NAMES

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlindex.store.contents import read_content
 from sqlindex.store.driver import Connection, Value
 from sqlindex.store.snapshot import CANDIDATES, LIVE
+from sqlindex.store.stored_json import read_fields, read_texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +63,11 @@ def read_document(
     if found is None:
         return None
     *values, front_matter, chunks, parse_id, content_id = found
-    values[12] = tuple(json.loads(values[12]))
-    values[13] = json.loads(values[13])
+    values[12] = read_texts(values[12], f"the version of document {document_id!r}")
+    values[13] = read_fields(values[13], f"the version of document {document_id!r}")
     headings = tuple(
-        (line, tuple(json.loads(path))) for line, path in connection.execute(_HEADINGS, (parse_id,))
+        (line, read_texts(path, f"a section of parse {parse_id}"))
+        for line, path in connection.execute(_HEADINGS, (parse_id,))
     )
     links = tuple(
         (target, label, start, bool(is_wiki))

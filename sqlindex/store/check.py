@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import math
+import sys
+from array import array
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -14,6 +17,7 @@ from sqlindex.store.driver import Connection
 from sqlindex.store.generations import Head, read_head
 from sqlindex.store.lexical import Analyse, lexical_rows
 from sqlindex.store.parses import damaged_parses
+from sqlindex.store.sources import list_sources, refusals
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +111,15 @@ _EXPECTED_TERMS = (
 _INSERT_EXPECTED = (
     "INSERT INTO temp.expected(rowid, title, headings, body, tags, path) VALUES(?, ?, ?, ?, ?, ?)"
 )
+_STATISTICS = {
+    table: {
+        "lengths": f"""SELECT id FROM (SELECT id, sz FROM chunk_fts_{table}_docsize
+            EXCEPT SELECT id, sz FROM temp.expected_docsize)""",
+        "totals": f"""SELECT id FROM (SELECT id, block FROM chunk_fts_{table}_data WHERE id = 1
+            EXCEPT SELECT id, block FROM temp.expected_data WHERE id = 1)""",
+    }
+    for table in ("a", "b")
+}
 _TERMS = "SELECT term, doc, col, offset FROM temp.{} "
 _CHUNK_SPANS = (
     "SELECT ord, start_char, end_char, fingerprint FROM chunk WHERE parse_id = ? ORDER BY ord"
@@ -137,7 +150,13 @@ def find_faults(
         step(name)
         for (detail,) in connection.execute(query).fetchall():
             yield Finding(name, detail)
-    head = read_head(connection)
+    try:
+        head = read_head(connection)
+    except CorruptIndexError as exc:
+        yield Finding("the head names a published generation", str(exc))
+        return
+    step("sources")
+    yield from _sources(connection)
     step("lexical rows")
     yield from _lexical_slots(connection, head)
     if quick:
@@ -156,13 +175,24 @@ def find_faults(
         yield finding
     if head.analyzer == analyzer and not damaged:
         step("lexical terms")
-        yield from _lexical_terms(connection, head, analyse)
+        try:
+            yield from _lexical_terms(connection, head, analyse)
+        except CorruptIndexError as exc:  # a row that the terms come from
+            yield Finding("the lexical table holds the terms of the texts", str(exc))
 
 
 def _structure(connection: Connection) -> Iterator[Finding]:
     for (message,) in connection.execute("PRAGMA quick_check(20)").fetchall():
         if message != "ok":
             yield Finding("the database file is well-formed", message)
+
+
+def _sources(connection: Connection) -> Iterator[Finding]:
+    try:
+        for source in list_sources(connection):
+            refusals(connection, source.source_id)
+    except CorruptIndexError as exc:
+        yield Finding("sources and refusals can be read", str(exc))
 
 
 def _lexical_slots(connection: Connection, head: Head) -> Iterator[Finding]:
@@ -181,12 +211,21 @@ def _lexical_slots(connection: Connection, head: Head) -> Iterator[Finding]:
 
 def _vectors(connection: Connection) -> Iterator[Finding]:
     query = """
-        SELECT v.vector_id, v.f32, v.check8, s.dimensions
+        SELECT v.vector_id, v.norm, v.f32, v.check8, s.dimensions
         FROM vector v JOIN vector_space s ON s.space_id = v.vector_id >> 40
     """
-    for vector_id, blob, check, dimensions in connection.execute(query):
+    for vector_id, norm, blob, check, dimensions in connection.execute(query):
         if len(blob) != 4 * dimensions or check8(blob) != check:
             yield Finding("vectors give their checksum", f"vector {vector_id} is damaged")
+        elif not math.isclose(norm, _length(blob)):
+            yield Finding("vectors have their norm", f"vector {vector_id} says {norm}")
+
+
+def _length(blob: bytes) -> float:
+    numbers = array("f", blob)
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    return math.hypot(*numbers)
 
 
 def _texts(connection: Connection, fingerprint: Callable[[str], bytes]) -> Iterator[Finding]:
@@ -229,3 +268,10 @@ def _lexical_terms(connection: Connection, head: Head, analyse: Analyse) -> Iter
     extra = next(stored, None)
     if extra is not None:
         yield Finding("the lexical table holds the terms of the texts", f"unexpected {extra}")
+        return
+    if head.chunks == 0:
+        return  # emptied and never filled tables write their totals differently
+    # BM25 divides by these: a wrong one ranks wrongly and is seen nowhere else.
+    for name, query in _STATISTICS[head.lexical].items():
+        for (where,) in connection.execute(query).fetchall():
+            yield Finding(f"the lexical table holds its {name}", f"row {where} differs")

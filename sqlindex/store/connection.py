@@ -31,6 +31,9 @@ from sqlindex.store.migrate import (
 LOG_LIMIT_BYTES = 16_000_000
 """The writer asks for a truncating checkpoint once the log is longer."""
 
+LOG_WAIT_MS = 500
+"""How long that checkpoint waits for the readers of the moment."""
+
 WRITER_CACHE_KIB = 32_768
 
 
@@ -49,6 +52,7 @@ class IndexFile:
         self._guard = threading.Lock()
         self._pid = os.getpid()
         self._is_closed = False
+        self._patience = _Patience()
         with _files_guard:
             _files.add(self)
 
@@ -74,7 +78,10 @@ class IndexFile:
                 hint="make one with 'sqlindex init', or name another with --db",
             ) from None
         except OSError as exc:
-            raise StorageError(f"index {path} is not accessible: {exc.strerror}") from exc
+            raise StorageError(
+                f"index {path} is not accessible: {exc.strerror}",
+                hint="check the path and its permissions",
+            ) from exc
         if not stat.S_ISREG(mode):
             raise NotAnIndexError(
                 f"{path} is not a regular file", hint="name an index made by 'sqlindex init'"
@@ -150,7 +157,7 @@ class IndexFile:
         lock.acquire(purpose, wait_s=wait_s, cancel=cancel)
         try:
             with translated_errors(self.path):
-                writer = Writer(self.path, self._busy_timeout_ms)
+                writer = Writer(self.path, self._busy_timeout_ms, self._patience)
                 try:
                     yield writer
                 finally:
@@ -223,11 +230,21 @@ if hasattr(os, "register_at_fork"):
     )
 
 
+class _Patience:
+    """Past which length of the log a checkpoint waits for readers; kept from writer to writer."""
+
+    __slots__ = ("beyond_bytes",)
+
+    def __init__(self) -> None:
+        self.beyond_bytes = LOG_LIMIT_BYTES
+
+
 class Writer:
     """The writing connection; every change goes through `transaction`."""
 
-    def __init__(self, path: Path, busy_timeout_ms: int) -> None:
+    def __init__(self, path: Path, busy_timeout_ms: int, patience: _Patience) -> None:
         self.path = path
+        self._patience = patience
         self.connection = connect(path, "rw", timeout_ms=busy_timeout_ms)
         try:
             for pragma in (
@@ -268,23 +285,34 @@ class Writer:
             raise
 
     def bound_log(self) -> None:
-        """Checkpoint when the log has grown; never waits for readers."""
-        try:
-            log_bytes = os.stat(f"{self.path}-wal").st_size
-        except OSError:
-            return
-        if log_bytes > LOG_LIMIT_BYTES:
+        """Checkpoint when the log has grown."""
+        if self._log_bytes() > LOG_LIMIT_BYTES:
             self._checkpoint()
 
-    def _checkpoint(self) -> None:
-        # PASSIVE copies what no reader needs; TRUNCATE beside a reader would wait out the time-out.
-        self.connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
-        waiting = self.connection.execute("PRAGMA busy_timeout").fetchone()[0]
-        self.connection.execute("PRAGMA busy_timeout=0")
+    def _log_bytes(self) -> int:
         try:
-            self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            return os.stat(f"{self.path}-wal").st_size
+        except OSError:
+            return 0
+
+    def _checkpoint(self) -> None:
+        # PASSIVE copies what no reader needs, without waiting.
+        self.connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        log_bytes = self._log_bytes()
+        # Readers that overlap without a gap would let the log grow for ever: past the limit the
+        # checkpoint waits until those of the moment have ended. Past a wait in vain, one is stuck,
+        # and the next wait comes only when the log has grown as much again.
+        is_waiting = log_bytes > self._patience.beyond_bytes
+        timeout_ms = self.connection.execute("PRAGMA busy_timeout").fetchone()[0]
+        self.connection.execute(f"PRAGMA busy_timeout={LOG_WAIT_MS if is_waiting else 0}")
+        try:
+            truncated = self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         finally:
-            self.connection.execute(f"PRAGMA busy_timeout={waiting}")
+            self.connection.execute(f"PRAGMA busy_timeout={timeout_ms}")
+        if not truncated[0]:
+            self._patience.beyond_bytes = LOG_LIMIT_BYTES
+        elif is_waiting:
+            self._patience.beyond_bytes = log_bytes + LOG_LIMIT_BYTES
 
     def close(self) -> None:
         """Copy the log into the file and close; an empty pair of sidecars stays for readers.

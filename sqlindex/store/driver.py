@@ -183,6 +183,9 @@ def read_header(path: Path) -> tuple[int, int]:
     connection = connect(path, "immutable")
     try:
         with translated_errors(path):
+            # While a checkpoint runs, or after one that met a full disk, page 1 may count more pages
+            # than the file has yet; without this SQLite calls that malformed.
+            connection.execute("PRAGMA writable_schema=ON")
             application_id = connection.execute("PRAGMA application_id").fetchone()[0]
             user_version = connection.execute("PRAGMA user_version").fetchone()[0]
     finally:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from sqlindex.cancellation import CancelToken
-from sqlindex.errors import HeadMovedError
+from sqlindex.errors import CorruptIndexError, HeadMovedError
 from sqlindex.store.connection import Writer
 from sqlindex.store.driver import Connection
 from sqlindex.store.lexical import (
@@ -130,8 +130,18 @@ _MOVE_HEAD = """
 
 
 def read_head(connection: Connection) -> Head:
-    """The accepted generation."""
-    return Head(*connection.execute(_HEAD).fetchone())
+    """The accepted generation.
+
+    Raises:
+        CorruptIndexError: the head names none.
+    """
+    found = connection.execute(_HEAD).fetchone()
+    if found is None:
+        raise CorruptIndexError(
+            "the head names no published generation",
+            hint="run 'sqlindex check', restore a backup or index again",
+        )
+    return Head(*found)
 
 
 def begin_build(connection: Connection) -> tuple[int, Head]:

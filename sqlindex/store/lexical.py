@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from sqlindex.store.contents import read_content
 from sqlindex.store.driver import Connection, Row, Value
+from sqlindex.store.stored_json import read_texts
 
 LexicalTable = Literal["a", "b"]
 """Which of the two fixed tables; identifiers never come from input."""
@@ -75,10 +75,12 @@ def lexical_rows(connection: Connection, version_id: int, analyse: Analyse) -> l
         return []
     text = read_content(connection, content_id)
     analysed_title, analysed_path = analyse(title), analyse(path)
-    analysed_tags = analyse(" ".join(json.loads(tags)))
+    analysed_tags = analyse(" ".join(read_texts(tags, f"document_version {version_id}")))
     rows = []
     for ord_, start_char, end_char, heading_path in chunks:
-        headings = analyse(HEADING_SEPARATOR.join(json.loads(heading_path)))
+        headings = analyse(
+            HEADING_SEPARATOR.join(read_texts(heading_path, f"a section of parse {parse_id}"))
+        )
         body = analyse(text[start_char:end_char])
         rows.append(
             (first_slot + ord_, analysed_title, headings, body, analysed_tags, analysed_path)

@@ -10,6 +10,7 @@ from sqlindex.model.chunks import ChunkSpan
 from sqlindex.model.documents import ParsedDocument
 from sqlindex.store.checksum import check8_of_values
 from sqlindex.store.driver import Connection, Row
+from sqlindex.store.stored_json import read_texts
 
 _FIND = "SELECT parse_id, chunks FROM parse WHERE content_id = :content_id AND recipe = :recipe"
 _CATALOG = "SELECT title, date, tags FROM parse WHERE parse_id = ?"
@@ -91,7 +92,7 @@ def parse_catalog(
 ) -> tuple[str | None, str | None, tuple[str, ...]]:
     """(title, date, tags) that the parser found in the text."""
     title, date, tags = connection.execute(_CATALOG, (parse_id,)).fetchone()
-    return title, date, tuple(json.loads(tags))
+    return title, date, read_texts(tags, f"parse {parse_id}")
 
 
 def put_parse(
@@ -209,7 +210,7 @@ def chunk_place(connection: Connection, parse_id: int, ord_: int) -> ChunkPlace:
         start_line,
         end_line,
         bool(is_continuation),
-        tuple(json.loads(heading_path)),
+        read_texts(heading_path, f"a section of parse {parse_id}"),
     )
 
 

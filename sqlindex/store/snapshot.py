@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sqlindex.store.contents import read_span
 from sqlindex.store.driver import Connection, Row, Value
+from sqlindex.store.stored_json import read_texts
 
 LIVE = "d.born <= :generation AND (d.died IS NULL OR d.died > :generation)"
 
@@ -88,7 +88,7 @@ def read_chunk(connection: Connection, generation: int, slot: int) -> ChunkRow |
     if found is None:
         return None
     *values, first_piece = found
-    values[10] = tuple(json.loads(values[10]))
+    values[10] = read_texts(values[10], f"the section of slot {slot}")
     values.append(read_span(connection, first_piece, values[11], values[12]))
     return ChunkRow(*values)
 

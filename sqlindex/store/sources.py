@@ -6,9 +6,10 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from sqlindex.errors import DuplicateError, UnknownSourceError
+from sqlindex.errors import CorruptIndexError, DuplicateError, UnknownSourceError
 from sqlindex.model.documents import FileStat, Refusal, RefusalReason
 from sqlindex.store.driver import Connection
+from sqlindex.store.stored_json import read_fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ _DROP_REFUSAL = "DELETE FROM refused_document WHERE source_id = ? AND document_i
 def list_sources(connection: Connection) -> list[SourceRow]:
     """The registered sources by name."""
     return [
-        SourceRow(source_id, name, kind, root, json.loads(options))
+        SourceRow(source_id, name, kind, root, read_fields(options, f"source {name!r}"))
         for source_id, name, kind, root, options in connection.execute(_LIST)
     ]
 
@@ -84,17 +85,18 @@ def add_source(
     Raises:
         DuplicateError: the name, or the folder, is registered already.
     """
-    for known in list_sources(connection):
-        if known.name == name:
-            raise DuplicateError(
-                f"a source named {name!r} is registered already",
-                hint="choose another name, or remove it first",
-            )
+    registered = list_sources(connection)
+    for known in registered:
         if root is not None and known.root == root:
             raise DuplicateError(
                 f"the folder {root} is registered already as source {known.name!r}",
                 hint="one folder is one source",
             )
+    if any(known.name == name for known in registered):
+        raise DuplicateError(
+            f"a source named {name!r} is registered already",
+            hint="choose another name (--name), or remove it first",
+        )
     row = {
         "name": name,
         "kind": kind,
@@ -150,11 +152,21 @@ def drop_file_stats(connection: Connection, source_id: int, document_ids: Iterab
 def refusals(connection: Connection, source_id: int) -> dict[Refusal, bool]:
     """Refused documents of a source, each with whether an earlier version is kept."""
     return {
-        Refusal(document_id, RefusalReason(reason), detail, hint): bool(is_kept)
+        Refusal(document_id, _reason(reason, document_id), detail, hint): bool(is_kept)
         for document_id, reason, detail, hint, is_kept in connection.execute(
             _REFUSALS, {"source_id": source_id}
         )
     }
+
+
+def _reason(stored: str, document_id: str) -> RefusalReason:
+    try:
+        return RefusalReason(stored)
+    except ValueError as exc:
+        raise CorruptIndexError(
+            f"the refusal of document {document_id!r} has the unknown reason {stored!r}",
+            hint="run 'sqlindex check'",
+        ) from exc
 
 
 def replace_refusals(connection: Connection, source_id: int, found: Mapping[Refusal, bool]) -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from sqlindex.model.documents import DocumentId, DocumentRef, RawDocument, Refusal, RefusalReason
+from sqlindex.model.documents import DocumentRef, RawDocument, Refusal, RefusalReason
+from sqlindex.model.ids import DocumentId
 from sqlindex.ports import Source
 from sqlindex.sources.containment import canonical_root
 from sqlindex.sources.filesystem import FolderSource

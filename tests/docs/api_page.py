@@ -23,19 +23,11 @@ them, with the module to import them from. For the errors see [errors](errors.md
 """
 
 MENTIONED = (
-    "sqlindex.model.results:Chunk",
-    "sqlindex.model.results:Document",
     "sqlindex.model.status:IndexStatus",
     "sqlindex.model.status:SourceStatus",
     "sqlindex.model.status:RefusedDocument",
     "sqlindex.store.check:Finding",
     "sqlindex.indexing.report:DocumentChange",
-    "sqlindex.indexing.report:Progress",
-    "sqlindex.model.documents:DocumentRef",
-    "sqlindex.model.documents:RawDocument",
-    "sqlindex.model.documents:FileStat",
-    "sqlindex.model.documents:Refusal",
-    "sqlindex.model.documents:RefusalReason",
     "sqlindex.ports:TokenLimited",
     "sqlindex.ports:Parser",
     "sqlindex.filetypes.registry:FileType",

@@ -7,7 +7,14 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from . import api_page, cli_page, errors_page, file_format_page, requirements_page
+from . import (
+    api_page,
+    cli_page,
+    errors_page,
+    file_format_page,
+    ignore_page,
+    requirements_page,
+)
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 FILE_FORMAT_PATH = "docs/reference/file-format.md"
@@ -18,6 +25,7 @@ def generated_pages() -> Iterator[tuple[str, str]]:
     yield "docs/reference/cli.md", cli_page.render()
     yield "docs/reference/api.md", api_page.render()
     yield "docs/reference/errors.md", errors_page.render()
+    yield "docs/reference/ignore-rules.md", ignore_page.render()
     by_hand = (REPOSITORY / FILE_FORMAT_PATH).read_text(encoding="utf-8")
     yield FILE_FORMAT_PATH, file_format_page.render(by_hand)
     yield "docs/reference/requirements.md", requirements_page.render()

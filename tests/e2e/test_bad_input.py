@@ -12,15 +12,16 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from faults import assert_told, copy_index, observe, shell_lines, sqlindex
 
 from sqlindex import Index
 from sqlindex.config import IndexConfig
-from sqlindex.errors import CorruptIndexError, SourceError, SqlindexError
+from sqlindex.errors import CorruptIndexError, NotAnIndexError, SourceError, StorageError
 from sqlindex.sources.memory import Document
 from sqlindex.testing import HashingEmbedder
+from tests.faults import assert_told, copy_index, observe, shell_lines, sqlindex
 
 NOBODY = 65_534
+HUGE = "9" * 40
 FILES = {
     "pump.md": "# Pump\n\nThe pump runs at low pressure.\n",
     "valve.md": "# Valve\n\nA valve closes the pump.\n",
@@ -31,14 +32,15 @@ QUERIES = ("pump", "valve", "letter")
 
 @pytest.fixture
 def db(tmp_path: Path, folder: Path) -> Path:
-    """A lexical index of three files, made by the program."""
+    """A lexical index of three files."""
     for name, text in FILES.items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
     path = tmp_path / "home" / "index.db"
     path.parent.mkdir()
-    assert sqlindex("init", folder, "--db", path).code == 0
-    assert sqlindex("refresh", "--db", path).code == 0
+    with Index.open(path, create=True) as index:
+        index.add_source(folder)
+        index.refresh()
     return path
 
 
@@ -66,7 +68,7 @@ def digest_of_all(folder: Path) -> dict[str, str]:
 def test_a_missing_index_is_named_with_what_to_do(tmp_path: Path) -> None:
     db = tmp_path / "none.db"
     for words in (["search", "x"], ["status"], ["refresh"], ["check"], ["get", "x"]):
-        assert_told(sqlindex(*words, "--db", db), 1, str(db), "sqlindex init")
+        assert_told(sqlindex(*words, "--db", db), 8, str(db), "sqlindex init")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -107,7 +109,10 @@ def test_names_taken_or_unknown_are_usage_errors(db: Path, folder: Path) -> None
     assert_told(sqlindex("source", "add", folder, "--db", db), 2, "registered already")
     assert_told(sqlindex("source", "rm", "nobody", "--db", db), 2, "nobody", "documents")
     assert_told(sqlindex("refresh", "--source", "nobody", "--db", db), 2, "nobody", "documents")
+    assert_told(sqlindex("search", "x", "--source", "nobody", "--db", db), 2, "nobody", "documents")
     assert_told(sqlindex("get", "nothing.md", "--db", db), 3, "nothing.md")
+    for lines in ("90-95", f"{HUGE}-{HUGE}"):
+        assert_told(sqlindex("get", "pump.md", "--lines", lines, "--db", db), 3, "3 lines")
     assert_told(sqlindex("get", "0" * 32, "--db", db), 3, "0" * 32)
     assert_told(sqlindex("search", "x", "--after", "yesterday", "--db", db), 2, "yesterday")
     assert_told(sqlindex("search", "x", "--mode", "semantic", "--db", db), 2, "embedder")
@@ -141,9 +146,6 @@ def test_bad_arguments_exit_with_2_and_one_message(words: list[str], db: Path) -
     assert "error" in result.err.lower()
 
 
-HUGE = "9" * 40
-
-
 @pytest.mark.req("A-20", "A-23")
 @pytest.mark.parametrize(
     "words",
@@ -152,10 +154,8 @@ HUGE = "9" * 40
         ["search", "pump", "--meta", f"size={HUGE}"],
         ["search", "pump", "--meta", "size=1e999"],
         ["search", "pump", "--path", "\x01"],
-        ["search", "pump", "--source", "nobody"],
         ["search", "x" * 100_000],
         ["search", "pump " * 20_000, "--path", "nowhere/"],
-        ["get", "pump.md", "--lines", f"{HUGE}-{HUGE}"],
     ],
     ids=lambda words: " ".join(words)[:40],
 )
@@ -203,7 +203,7 @@ def test_arguments_that_are_no_utf8_never_end_in_a_traceback(
         check=False,
     )
     assert b"Traceback" not in done.stderr, done.stderr.decode()
-    assert done.returncode in (0, 1, 2, 3)
+    assert done.returncode in (0, 1, 2, 3, 8)
     done.stderr.decode("utf-8")
     if with_json:
         json.loads(done.stdout.decode("utf-8"))
@@ -433,9 +433,9 @@ def test_a_folder_that_is_gone_deletes_nothing(db: Path, folder: Path) -> None:
 def test_a_file_replaced_between_listing_and_reading_is_read_whole(
     db: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from sqlindex.sources import filesystem
+    from sqlindex.sources import filesystem, stable_read
 
-    read = filesystem.read_stable
+    read = stable_read.read_stable
 
     def replaced_first(
         root: int, components: Sequence[bytes], *rest: object, **named: object
@@ -517,7 +517,7 @@ def _refresh_on_a_small_disk(db: Path, folder: Path) -> str:
     with Index.open(db) as index:
         generation = index.status().generation
         assert index.check() == []
-        assert len(index.search("word7").hits) == (1 if generation else 0)
+        assert bool(index.search("word7").hits) == bool(generation)
     if refresh.code == 0:
         assert generation == 1
         return "ok"
@@ -627,7 +627,7 @@ def test_a_link_to_an_index_is_that_index(db: Path, tmp_path: Path) -> None:
     assert not list(tmp_path.glob("link.db-*"))
     link.unlink()
     link.symlink_to(tmp_path / "absent.db")
-    assert_told(sqlindex("search", "pump", "--db", link), 1, "absent.db")
+    assert_told(sqlindex("search", "pump", "--db", link), 8, "absent.db")
     link.unlink()
     link.symlink_to(link)
     assert_told(sqlindex("search", "pump", "--db", link), 1, "link.db")
@@ -661,8 +661,11 @@ def test_a_damaged_text_is_named_and_the_other_documents_are_served(kind: str, d
     assert "letter.md" in sqlindex("search", "letter", "--db", db).out
     check = sqlindex("check", "--db", db, "--json")
     assert check.code == 6
-    assert not check.json["is_ok"]
-    assert any("content 2" in f["detail"] for f in check.json["findings"]), check.json
+    if kind == "no utf-8":  # SQLite's own row cannot be read: an error instead of a list
+        assert check.json["error"]["code"] == "corrupt"
+    else:
+        (finding,) = check.json["findings"]
+        assert re.search(r"content \d+: text piece", finding["detail"])
     told = sqlindex("check", "--db", db)
     assert told.code == 6
     assert "Traceback" not in told.err
@@ -738,7 +741,7 @@ def test_a_damaged_vector_is_a_clear_error_and_lexical_search_works(
     with Index.open(db, embedder=HashingEmbedder(16)) as index:
         for mode in ("semantic", "hybrid"):
             with pytest.raises(CorruptIndexError, match="vector of text 3"):
-                index.search("pump", mode=mode)  # type: ignore[arg-type]  # a literal
+                index.search("pump", mode=mode)
         assert len(index.search("pump", mode="lexical").hits) == 5
         assert any("vector" in finding.invariant for finding in index.check())
 
@@ -765,14 +768,13 @@ def test_zeroed_and_cut_pages_never_crash_and_never_answer_wrongly(
 
 def _is_told_or_right(db: Path, found: tuple[str, ...]) -> bool:
     """Whether opening, searching or checking tells of the damage; the answers must be right else."""
-    from faults import searched
+    from tests.faults import searched
 
     try:
         with Index.open(db) as index:
             is_right = searched(index, QUERIES, False) == found
             findings = index.check()
-    except SqlindexError as exc:
-        assert exc.exit_code in (6, 8, 1), exc
+    except (CorruptIndexError, NotAnIndexError, StorageError):
         return True
     assert is_right or findings
     return bool(findings)

@@ -9,17 +9,17 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
-from faults import clean_environment, command_line, shell_lines, sqlindex, wait_until
 
 from sqlindex import Index
 from sqlindex.cancellation import CancelToken
 from sqlindex.errors import CancelledError, LockedError
 from sqlindex.sources.memory import Document
 from sqlindex.store.connection import IndexFile
+from tests.faults import clean_environment, command_line, shell_lines, sqlindex, wait_until
 
 PAGES = 12
 LOG_LIMIT_BYTES = 64_000_000
@@ -44,7 +44,7 @@ def assert_one_state(texts: list[str]) -> str:
 @contextmanager
 def scripts(source: str, *arguments: list[str]) -> Iterator[list[subprocess.Popen[str]]]:
     """Python processes that run `source`, one for each list of arguments; killed at the end."""
-    path = os.pathsep.join([str(Path(__file__).parent), str(Path(__file__).parent.parent)])
+    path = os.pathsep.join(map(str, (Path(__file__).parent, Path(__file__).parents[2])))
     processes = [
         subprocess.Popen(
             [sys.executable, "-c", source, *words],
@@ -199,7 +199,7 @@ def test_d22_readers_beside_two_writers_see_only_published_states(tmp_path: Path
         for generation, stamp in reader["seen"].items():
             assert stamp == stamp_by_generation[generation]
     assert sum(len(reader["seen"]) for reader in read) > 10
-    assert longest_log < LOG_LIMIT_BYTES
+    assert longest_log < LOG_LIMIT_BYTES, longest_log
     with Index.open(db) as index:
         assert index.check() == []
         assert index.status().documents == PAGES
@@ -327,6 +327,38 @@ def test_d23_a_held_snapshot_stays_whole_and_the_log_shrinks_after_it(index: Ind
     index.upsert("pages", pages("two"))
     assert log.stat().st_size < 1_000_000
     holder.close()
+
+
+@pytest.mark.req("A-30")
+def test_d23_readers_that_overlap_without_a_gap_do_not_keep_the_log_growing(index: Index) -> None:
+    file = IndexFile.open(index.path, make=False, busy_timeout_ms=1_000)
+    log = Path(f"{index.path}-wal")
+    stop = threading.Event()
+
+    def overlap() -> None:
+        with ExitStack() as held:
+            held.enter_context(file.reading())
+            while not stop.is_set():
+                following = ExitStack()
+                following.enter_context(file.reading())
+                time.sleep(0.005)
+                held.close()
+                held = following
+            held.close()
+
+    reader = threading.Thread(target=overlap)
+    reader.start()
+    longest_log = 0
+    text = "".join(f"{number:x} " for number in range(300_000))
+    try:
+        for number in range(14):
+            index.upsert("big", [Document("big", f"{number} {text}")])
+            longest_log = max(longest_log, log.stat().st_size)
+    finally:
+        stop.set()
+        reader.join()
+        file.close()
+    assert longest_log < LOG_LIMIT_BYTES, longest_log
 
 
 @pytest.mark.req("A-24")

@@ -14,7 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from faults import (
+
+from sqlindex import Index
+from sqlindex.ports import Embedder
+from sqlindex.testing import HashingEmbedder
+from tests.faults import (
     State,
     assert_whole,
     clean_environment,
@@ -23,10 +27,6 @@ from faults import (
     observe,
     sqlindex,
 )
-
-from sqlindex import Index
-from sqlindex.ports import Embedder
-from sqlindex.testing import HashingEmbedder
 
 SEED = 20_261_130
 KILLS = 30

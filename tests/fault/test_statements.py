@@ -7,7 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from faults import (
+
+from sqlindex import Index
+from sqlindex.config import IndexConfig
+from sqlindex.errors import CorruptIndexError, SqlindexError, StorageError
+from sqlindex.sources.memory import Document, MemorySource
+from sqlindex.testing import HashingEmbedder
+from tests.faults import (
     FaultKind,
     FaultPlan,
     State,
@@ -19,12 +25,6 @@ from faults import (
     observe,
     searched,
 )
-
-from sqlindex import Index
-from sqlindex.config import IndexConfig
-from sqlindex.errors import CorruptIndexError, SqlindexError, StorageError
-from sqlindex.sources.memory import Document, MemorySource
-from sqlindex.testing import HashingEmbedder
 
 QUERIES = ("pump", "valve", "archive letter", "quartz")
 

@@ -84,7 +84,9 @@ def test_the_offset_counts_from_the_start_of_the_file_behind_a_byte_order_mark_t
 def test_utf_16_without_a_byte_order_mark_is_never_text_with_nuls(text: str, encoding: str) -> None:
     outcome = refusal(text.encode(encoding))
     assert outcome.reason in (RefusalReason.ENCODING, RefusalReason.NUL)
-    assert "UTF-16 without a byte-order mark" in outcome.detail
+    name = {"utf-16-le": "UTF-16LE", "utf-16-be": "UTF-16BE"}[encoding]
+    assert f"looks like {name} without a byte-order mark" in outcome.detail
+    assert outcome.hint.startswith(f"convert with iconv -f {name}")
 
 
 @pytest.mark.req("A-2")

@@ -14,6 +14,7 @@ from sqlindex.errors import (
     EmbedderRequiredError,
     FilterError,
     UnknownDocumentError,
+    UnknownSourceError,
 )
 from sqlindex.model.requests import Mode
 from sqlindex.testing import HashingEmbedder
@@ -71,7 +72,6 @@ def notes(index: Index) -> Index:
         ({"metadata": {"state": "open"}}, ["b/1"]),
         ({"metadata": {"n": 3, "ok": True}}, ["b/1"]),
         ({"metadata": {"state": "open"}, "path_prefix": "a/"}, []),
-        ({"sources": {"nothing"}}, []),
     ],
 )
 def test_filters_let_through_only_what_they_name(
@@ -101,6 +101,20 @@ def test_a_malformed_filter_is_an_error(index: Index) -> None:
         index.search("alpha", filters=Filters(date_from="yesterday"))
     with pytest.raises(FilterError, match="cannot be filtered"):
         index.search("alpha", filters=Filters(metadata={'a"b': 1}))
+
+
+@pytest.mark.req("A-20")
+def test_a_filter_for_a_source_that_is_not_registered_is_an_error(notes: Index) -> None:
+    with pytest.raises(UnknownSourceError, match="nothing") as caught:
+        notes.search("pump", filters=Filters(sources=frozenset({"nothing"})))
+    assert "notes, other" in caught.value.hint
+
+
+@pytest.mark.req("A-20")
+@pytest.mark.parametrize("date", ["2024-13-45", "2024-02-30", "2024-06-15T25:00", "gestern", ""])
+def test_a_date_that_does_not_exist_is_an_error(notes: Index, date: str) -> None:
+    with pytest.raises(FilterError, match="ISO 8601"):
+        notes.search("pump", filters=Filters(date_from=date))
 
 
 @pytest.mark.req("A-20")
@@ -147,9 +161,7 @@ def test_a_blank_query_or_no_candidate_gives_nothing_and_infers_nothing(
         assert index.search("alpha", mode=mode).hits == ()
         index.upsert("n", [Document("1", "alpha")])
         assert index.search(" \n\t", mode=mode).hits == ()
-        assert (
-            index.search("alpha", mode=mode, filters=Filters(sources=frozenset({"x"}))).hits == ()
-        )
+        assert index.search("alpha", mode=mode, filters=Filters(path_prefix="x")).hits == ()
     assert embedder.query_inputs == []
 
 

@@ -13,7 +13,8 @@ import pytest
 from sqlindex.errors import SourceError
 from sqlindex.filetypes.builtin import BUILTIN_REGISTRY
 from sqlindex.filetypes.registry import FileType
-from sqlindex.model.documents import DocumentId, DocumentRef, RawDocument, Refusal, RefusalReason
+from sqlindex.model.documents import DocumentRef, RawDocument, Refusal, RefusalReason
+from sqlindex.model.ids import DocumentId
 from sqlindex.sources.containment import read_bounded
 from sqlindex.sources.filesystem import FolderSource
 

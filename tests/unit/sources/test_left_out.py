@@ -27,7 +27,8 @@ SECRET_LIKE = [
 ]  # fmt: skip
 NOT_SECRET_LIKE = [
     "credentials.md", "secret-santa.md", "secrets.md", "keys.md", "environment.md", "monkey.py",
-    "key", "environ.json", "pem.txt", "credentials_rotation.md",
+    "key", "environ.json", "pem.txt", "credentials_rotation.md", "id_rsa_howto.md",
+    "client_secret_rotation.md",
 ]  # fmt: skip
 
 
