@@ -15,7 +15,7 @@ from sqlindex.errors import UnknownDocumentError
 from sqlindex.index import Index
 
 _CHUNK_ID = re.compile(r"[0-9a-f]{32}")
-_LINES = re.compile(r"(\d+)(?:-(\d+))?")
+_LINES = re.compile(r"(\d{1,18})(?:-(\d{1,18}))?")
 
 
 @click.command("get")
@@ -36,6 +36,8 @@ def command(what: str, lines: str | None, source: str | None, as_json: bool, db:
             values, text = asdict(document), document.text
     if span is not None:
         lines_of_text = text.split("\n")
+        if not lines_of_text[-1]:
+            lines_of_text.pop()  # as `wc -l` counts: behind the last line break is no line
         if span[0] > len(lines_of_text):
             raise UnknownDocumentError(
                 f"{what} has {len(lines_of_text)} lines", hint="choose lines within"

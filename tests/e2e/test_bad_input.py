@@ -111,7 +111,7 @@ def test_names_taken_or_unknown_are_usage_errors(db: Path, folder: Path) -> None
     assert_told(sqlindex("refresh", "--source", "nobody", "--db", db), 2, "nobody", "documents")
     assert_told(sqlindex("search", "x", "--source", "nobody", "--db", db), 2, "nobody", "documents")
     assert_told(sqlindex("get", "nothing.md", "--db", db), 3, "nothing.md")
-    for lines in ("90-95", f"{HUGE}-{HUGE}"):
+    for lines in ("4", "90-95"):
         assert_told(sqlindex("get", "pump.md", "--lines", lines, "--db", db), 3, "3 lines")
     assert_told(sqlindex("get", "0" * 32, "--db", db), 3, "0" * 32)
     assert_told(sqlindex("search", "x", "--after", "yesterday", "--db", db), 2, "yesterday")
@@ -130,6 +130,7 @@ BAD_ARGUMENTS = [
     ["get", "pump.md", "--lines", "0-2"],
     ["get", "pump.md", "--lines", "3-2"],
     ["get", "pump.md", "--lines", "x"],
+    ["get", "pump.md", "--lines", "9" * 5_000],
     ["refresh", "--wait", "-1"],
     ["refresh", "--wait", "nan"],
     ["frobnicate"],
@@ -137,7 +138,7 @@ BAD_ARGUMENTS = [
 
 
 @pytest.mark.req("A-22")
-@pytest.mark.parametrize("words", BAD_ARGUMENTS, ids=" ".join)
+@pytest.mark.parametrize("words", BAD_ARGUMENTS, ids=lambda words: " ".join(words)[:40])
 def test_bad_arguments_exit_with_2_and_one_message(words: list[str], db: Path) -> None:
     result = sqlindex(*words, env={"SQLINDEX_DB": str(db)})
     assert result.code == 2, result.err
