@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -47,7 +48,7 @@ def db(tmp_path: Path, folder: Path) -> Path:
 @pytest.fixture
 def open_tmp_path(tmp_path: Path) -> Iterator[Path]:
     """A folder that other users can reach."""
-    made = Path("/tmp") / f"sqlindex-test-{os.getpid()}-{tmp_path.name}"
+    made = Path(tempfile.gettempdir()) / f"sqlindex-test-{os.getpid()}-{tmp_path.name}"
     made.mkdir(mode=0o755)
     try:
         yield made
