@@ -172,6 +172,7 @@ class Index:
                 writer.connection,
                 (),
                 cause="source removed",
+                keeps_space=True,
                 removed_version_ids=[version.version_id for version in live.values()],
                 removed_changes=log,
                 also=lambda connection: remove_source(connection, row.source_id),
@@ -331,6 +332,7 @@ class Index:
                 writer.connection,
                 (),
                 cause="remove",
+                keeps_space=True,
                 removed_version_ids=[version.version_id for version in gone],
                 removed_changes=ChangeLog(
                     [DocumentChange("removed", source, version.document_id) for version in gone]

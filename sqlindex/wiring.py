@@ -92,6 +92,7 @@ class Wiring:
         strict: bool = False,
         verify: bool = False,
         allow_bad_vectors: bool = False,
+        keeps_space: bool = False,
         drop_vectors: bool = False,
         removed_version_ids: Sequence[int] = (),
         removed_changes: ChangeLog | None = None,
@@ -111,8 +112,13 @@ class Wiring:
         from sqlindex.indexing.report import ChangeLog, no_progress
         from sqlindex.store.generations import read_head
 
-        embedder = self.embedder()
-        if embedder is None and read_head(connection).space_id is not None and not drop_vectors:
+        embedder = None if keeps_space else self.embedder()
+        if (
+            not keeps_space
+            and embedder is None
+            and read_head(connection).space_id is not None
+            and not drop_vectors
+        ):
             raise EmbedderRequiredError(
                 f"index {self._file.path} has vectors, and no embedder is given to keep them up",
                 hint="open it with its embedder, or drop the vectors (drop_vectors=True, --drop-vectors)",
@@ -126,6 +132,7 @@ class Wiring:
             removed_version_ids=removed_version_ids,
             removed_changes=removed_changes or ChangeLog(),
             allow_bad_vectors=allow_bad_vectors,
+            keeps_space=keeps_space,
             also=also,
             cancel=cancel or CancelToken(),
             progress=progress or no_progress,

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 
 from sqlindex.analysis.analyser import analyse, analyzer_fingerprint
 from sqlindex.cancellation import CancelToken
+from sqlindex.errors import StorageError
 from sqlindex.indexing.build import Embedded, embed_missing, stage_documents
 from sqlindex.indexing.diff import Listing, Rules, SourceDifference, walk
 from sqlindex.indexing.prepare import PreparedDocument, Workshop
@@ -56,7 +58,8 @@ class RefreshJob:
         listings: the sources to compare; others stay as they are.
         removed_version_ids: live versions to end, without a listing (removing documents or sources).
         workshop: parses and chunks.
-        embedder: None publishes without vectors.
+        embedder: None publishes without vectors, unless `keeps_space`.
+        keeps_space: only remove documents; what stays keeps its vectors, and no embedder is needed.
         cause: recorded with the generation.
         allow_bad_vectors: publish a chunk lexical-only instead of failing.
         also: what else becomes true with the generation, in the publishing transaction; it is done
@@ -71,6 +74,7 @@ class RefreshJob:
     removed_version_ids: Sequence[int] = ()
     removed_changes: ChangeLog = field(default_factory=ChangeLog)
     allow_bad_vectors: bool = False
+    keeps_space: bool = False
     also: Callable[[Connection], None] | None = None
     cancel: CancelToken = field(default_factory=CancelToken)
     progress: ProgressSink = no_progress
@@ -105,7 +109,7 @@ def refresh(writer: Writer, job: RefreshJob) -> RefreshReport:
     with writer.transaction() as connection:
         removed = [version.version_id for d in differences for version in d.removed]
         stage_removals(connection, build_id, [*removed, *job.removed_version_ids])
-    space_id, is_new_space = _space(writer, job.embedder, head)
+    space_id, is_new_space = _space(writer, job, head)
     embedded = Embedded()
     if job.embedder is not None and space_id is not None:
         embedded = embed_missing(
@@ -122,10 +126,9 @@ def refresh(writer: Writer, job: RefreshJob) -> RefreshReport:
     job.cancel.check()
     changes = log.finished(
         embedding_inputs=embedded.texts,
-        rebuilt=_rebuilt(head, job.embedder, is_new_space=is_new_space),
+        rebuilt=_rebuilt(head, space_id, is_new_space=is_new_space),
     )
-    generation = _publish(writer, job, build_id, head, changes, space_id, embedded)
-    _remember(writer, differences)
+    generation = _publish(writer, job, build_id, head, changes, space_id, embedded, differences)
     reused = 0
     if space_id is not None:
         reused = read_head(writer.connection).embedded_chunks - embedded.texts
@@ -150,6 +153,7 @@ def plan(connection: Connection, job: RefreshJob) -> Changes:
     space = None if job.embedder is None else find_space(connection, job.embedder.identity)
     space_id = 0 if space is None else space[0]
     is_new_space = job.embedder is not None and head.space_id != space_id
+    planned_space = None if job.embedder is None else space_id
     log = job.removed_changes
     keys: set[bytes] = set()
     parse_ids: set[int] = set()
@@ -186,7 +190,7 @@ def plan(connection: Connection, job: RefreshJob) -> Changes:
         new = {key for key in keys if not has_embedding_text(connection, key, space_id)}
         inputs = len(new | lacking)
     return log.finished(
-        embedding_inputs=inputs, rebuilt=_rebuilt(head, job.embedder, is_new_space=is_new_space)
+        embedding_inputs=inputs, rebuilt=_rebuilt(head, planned_space, is_new_space=is_new_space)
     )
 
 
@@ -195,8 +199,11 @@ def _batches(documents: Iterator[PreparedDocument], size: int) -> Iterator[list[
         yield batch
 
 
-def _space(writer: Writer, embedder: Embedder | None, head: Head) -> tuple[int | None, bool]:
+def _space(writer: Writer, job: RefreshJob, head: Head) -> tuple[int | None, bool]:
     """(space id, whether the head is searched with another one)."""
+    embedder = job.embedder
+    if job.keeps_space:
+        return head.space_id, False
     if embedder is None:
         return None, False
     found = find_space(writer.connection, embedder.identity)
@@ -208,13 +215,13 @@ def _space(writer: Writer, embedder: Embedder | None, head: Head) -> tuple[int |
     return space_id, head.space_id != space_id
 
 
-def _rebuilt(head: Head, embedder: Embedder | None, *, is_new_space: bool) -> tuple[str, ...]:
+def _rebuilt(head: Head, space_id: int | None, *, is_new_space: bool) -> tuple[str, ...]:
     if head.documents == 0:
         return ()
     notes = []
     if is_new_space:
         notes.append("vectors: the embedder is another one than the head's")
-    if head.space_id is not None and embedder is None:
+    if head.space_id is not None and space_id is None:
         notes.append("vectors: none, the index is now lexical only")
     if head.analyzer != analyzer_fingerprint():
         notes.append("lexical rows: the analyser changed")
@@ -229,16 +236,22 @@ def _publish(
     changes: Changes,
     space_id: int | None,
     embedded: Embedded,
+    differences: Sequence[SourceDifference],
 ) -> int | None:
     """Publish unless nothing differs; the new generation or None."""
+
+    def also(connection: Connection) -> None:
+        _remember(connection, differences)
+        if job.also is not None:
+            job.also(connection)
+
     analyzer = analyzer_fingerprint()
     is_other_analyzer = head.documents > 0 and head.analyzer != analyzer
     with writer.transaction() as connection:
         is_other_space = head.documents > 0 and head.space_id != space_id
         if not has_changes(connection, build_id) and not is_other_space and not is_other_analyzer:
             drop_build(connection, build_id)
-            if job.also is not None:
-                job.also(connection)
+            also(connection)
             return None
         is_large = changed_chunks(connection, build_id) >= job.workshop.config.staged_fts_chunks
     job.progress(Progress("publish", 0, 1))
@@ -262,23 +275,24 @@ def _publish(
             embedded=embedded.texts,
         ),
         staged_table=spare,
-        also=job.also,
+        also=also,
     )
     if spare is not None:
-        clear_superseded(writer, head.lexical)
+        # Only gives pages back; the table is cleared anyway before it is filled again.
+        with suppress(StorageError):
+            clear_superseded(writer, head.lexical)
     job.progress(Progress("publish", 1, 1))
     return generation
 
 
-def _remember(writer: Writer, differences: Sequence[SourceDifference]) -> None:
+def _remember(connection: Connection, differences: Sequence[SourceDifference]) -> None:
     """Keep what helps the next refresh: file stats, and why documents are not in."""
-    with writer.transaction() as connection:
-        for difference in differences:
-            source_id = difference.row.source_id
-            put_file_stats(connection, source_id, difference.stats)
-            drop_file_stats(connection, source_id, difference.gone_stats)
-            if difference.is_complete:
-                replace_refusals(connection, source_id, difference.refused)
-            else:
-                drop_refusals(connection, source_id, difference.seen_ids)
-                put_refusals(connection, source_id, difference.refused)
+    for difference in differences:
+        source_id = difference.row.source_id
+        put_file_stats(connection, source_id, difference.stats)
+        drop_file_stats(connection, source_id, difference.gone_stats)
+        if difference.is_complete:
+            replace_refusals(connection, source_id, difference.refused)
+        else:
+            drop_refusals(connection, source_id, difference.seen_ids)
+            put_refusals(connection, source_id, difference.refused)

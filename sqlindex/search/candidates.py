@@ -67,11 +67,20 @@ def condition_of(filters: Filters) -> Condition | None:
                 f"metadata field {name!r} cannot be filtered", hint="no quotes in field names"
             )
         values[f"field{position}"] = f'$."{name}"'
-        values[f"value{position}"] = int(value) if isinstance(value, bool) else value
+        values[f"value{position}"] = _json_value(value)
         parts.append(f"json_extract(d.metadata, :field{position}) IS :value{position}")
     if not parts:
         return None
     return Condition(" AND ".join(f"({part})" for part in parts), values)
+
+
+def _json_value(value: str | int | float | bool | None) -> Value:
+    """A metadata value as SQLite reads it from JSON: true is 1, a huge integer a real number."""
+    if isinstance(value, bool):
+        return int(value)
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        return float(value)
+    return value
 
 
 def _date(text: str) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from sqlindex.analysis.analyser import analyzer_fingerprint
 from sqlindex.analysis.terms import query_terms
 from sqlindex.cancellation import CancelToken
-from sqlindex.chunking.identity import chunk_id
+from sqlindex.chunking.identity import chunk_id, content_fingerprint
 from sqlindex.config import SearchConfig
 from sqlindex.errors import (
     CorruptIndexError,
@@ -99,7 +99,9 @@ class Searcher:
             return SearchResult((), pinned.generation, False, mode, _fusion_of(mode), False)
         terms = query_terms(request.query)
         query_vector = None
-        if mode != "lexical" and self._has_candidates(pinned, condition):
+        if mode != "lexical":
+            if condition is not None and not self._has_candidates(pinned, condition):
+                return SearchResult((), pinned.generation, False, mode, _fusion_of(mode), False)
             query_vector = self._embed(request.query, embedder, pinned)
         cancel.check()
         with self._file.reading() as connection:
@@ -141,11 +143,9 @@ class Searcher:
                 for name in sorted(names):
                     find_source(connection, name)
 
-    def _has_candidates(self, head: Head, condition: Condition | None) -> bool:
-        if condition is None:
-            return head.chunks > 0
+    def _has_candidates(self, head: Head, condition: Condition) -> bool:
         with self._file.reading() as connection:
-            ranges = version_ranges(connection, read_head(connection).generation, condition)
+            ranges = version_ranges(connection, head.generation, condition)
         return any(chunks for _, chunks in ranges)
 
     def _embed(self, query: str, embedder: Embedder | None, head: Head) -> npt.NDArray[np.float32]:
@@ -294,6 +294,11 @@ class Searcher:
             raise CorruptIndexError(
                 f"slot {found.slot} was found and belongs to no chunk of generation {head.generation}",
                 hint="run 'sqlindex check'",
+            )
+        if content_fingerprint(chunk.text) != chunk.fingerprint:
+            raise CorruptIndexError(
+                f"the span of slot {found.slot} in document {chunk.document_id!r} is damaged",
+                hint="run 'sqlindex check', restore a backup or index again",
             )
         return Hit(
             **provenance(chunk, self._uri_of),

@@ -11,7 +11,7 @@ PIECE_CHARS = 16_384
 
 _FIND = "SELECT content_id, chars, first_piece FROM content WHERE digest = :digest"
 _NEXT_PIECE = "SELECT coalesce(max(piece_id), 0) + 1 FROM content_piece"
-_INSERT_PIECE = "INSERT INTO content_piece(piece_id, body, check8) VALUES(?, ?, ?)"
+_REPLACE_PIECE = "INSERT OR REPLACE INTO content_piece(piece_id, body, check8) VALUES(?, ?, ?)"
 _INSERT = """
     INSERT INTO content(digest, chars, first_piece) VALUES(:digest, :chars, :first_piece)
 """
@@ -25,35 +25,52 @@ _SPAN_OF = "SELECT chars, first_piece FROM content WHERE content_id = :content_i
 def find_content(connection: Connection, text: str) -> int | None:
     """Id of the stored content with exactly this text, or None.
 
-    Found by digest, then compared in full: a hash alone never decides that texts are equal.
+    Found by digest, then compared in full: a hash alone never decides that texts are equal. A
+    stored text that is damaged counts as absent; `put_content` makes it whole again.
     """
     found = connection.execute(_FIND, {"digest": text_digest(text)}).fetchone()
     if found is None:
         return None
     content_id, chars, first_piece = found
-    if chars != len(text) or _read(connection, first_piece, 0, chars) != text:
-        raise CorruptIndexError(
-            f"content {content_id} differs from the text of its digest", hint="run 'sqlindex check'"
-        )
-    return int(content_id)
+    return int(content_id) if _is_whole(connection, text, chars, first_piece) else None
 
 
 def put_content(connection: Connection, text: str) -> int:
-    """Store `text` unless it is stored already; its content id."""
-    known = find_content(connection, text)
-    if known is not None:
-        return known
+    """Store `text` unless it is stored already; its content id.
+
+    A damaged content with the same digest gets its pieces anew: the text that it held is this one.
+    """
+    digest = text_digest(text)
+    found = connection.execute(_FIND, {"digest": digest}).fetchone()
+    if found is not None:
+        content_id, chars, first_piece = found
+        if not _is_whole(connection, text, chars, first_piece):
+            connection.executemany(_REPLACE_PIECE, _pieces(text, first_piece))
+        return int(content_id)
     first_piece = connection.execute(_NEXT_PIECE).fetchone()[0]
-    bodies = [text[i : i + PIECE_CHARS] for i in range(0, len(text), PIECE_CHARS)]
-    connection.executemany(
-        _INSERT_PIECE,
-        [(first_piece + i, body, check8(body.encode("utf-8"))) for i, body in enumerate(bodies)],
-    )
+    connection.executemany(_REPLACE_PIECE, _pieces(text, first_piece))
     cursor = connection.execute(
-        _INSERT, {"digest": text_digest(text), "chars": len(text), "first_piece": first_piece}
+        _INSERT, {"digest": digest, "chars": len(text), "first_piece": first_piece}
     )
     assert cursor.lastrowid is not None
     return cursor.lastrowid
+
+
+def _is_whole(connection: Connection, text: str, chars: int, first_piece: int) -> bool:
+    if chars != len(text):
+        raise CorruptIndexError(
+            f"the content of digest {text_digest(text).hex()} says {chars} characters, not {len(text)}",
+            hint="run 'sqlindex check', restore a backup or index again",
+        )
+    try:
+        return _read(connection, first_piece, 0, chars) == text
+    except CorruptIndexError:
+        return False
+
+
+def _pieces(text: str, first_piece: int) -> list[tuple[int, str, bytes]]:
+    bodies = [text[i : i + PIECE_CHARS] for i in range(0, len(text), PIECE_CHARS)]
+    return [(first_piece + i, body, check8(body.encode("utf-8"))) for i, body in enumerate(bodies)]
 
 
 def read_content(connection: Connection, content_id: int) -> str:

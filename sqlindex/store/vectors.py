@@ -147,7 +147,7 @@ def read_vectors(
             if len(blob) != width or check8(blob) != check or not 0 < norm < math.inf:
                 raise CorruptIndexError(
                     f"the vector of text {text_id} in space {space_id} is damaged",
-                    hint="lexical search still works; run 'sqlindex check', then refresh",
+                    hint="lexical search still works; run 'sqlindex check', then index into a new file",
                 )
         yield (
             [row[0] for row in block],

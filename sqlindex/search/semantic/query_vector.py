@@ -29,7 +29,11 @@ def embed_query(embedder: Embedder, query: str) -> npt.NDArray[np.float32]:
         raise EmbedderError(
             f"the embedder failed on the query: {type(exc).__name__}: {exc}"
         ) from exc
-    vector = np.array(given, dtype=np.float32, copy=True)
+    try:
+        with np.errstate(all="ignore"):  # what overflows is infinite and refused below
+            vector = np.array(given, dtype=np.float32, copy=True)
+    except (TypeError, ValueError) as exc:
+        raise BadVectorError(f"the embedder's query reply is no vector: {exc}") from exc
     if vector.shape != (embedder.dimensions,):
         raise BadVectorError(
             f"the query vector has shape {vector.shape}, not ({embedder.dimensions},)"

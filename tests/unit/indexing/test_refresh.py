@@ -406,3 +406,59 @@ def test_the_index_does_not_list_itself(folder: Path) -> None:
         index.refresh()
         assert index.refused() == []
         assert _found(index, "alpha") == ["a.md"]
+
+
+@pytest.mark.req("A-17")
+def test_removing_needs_no_embedder_and_keeps_the_vectors_of_what_stays(tmp_path: Path) -> None:
+    with Index.open(tmp_path / "i.db", create=True, embedder=HashingEmbedder()) as index:
+        index.upsert("n", [Document("1", "alpha"), Document("2", "beta")])
+        index.upsert("m", [Document("3", "alpha")])
+    with Index.open(tmp_path / "i.db") as index:
+        space = index.status().space
+        assert index.remove("n", ["2"]).is_published
+        assert index.remove_source("m").is_published
+        assert index.status().space == space
+        assert index.check() == []
+    embedder = HashingEmbedder()
+    with Index.open(tmp_path / "i.db", embedder=embedder) as index:
+        assert [h.document_id for h in index.search("alpha", mode="semantic").hits] == ["1"]
+    assert embedder.document_inputs == []
+
+
+@pytest.mark.req("A-29")
+def test_pushed_documents_get_the_vectors_of_another_embedder_at_the_next_refresh(
+    tmp_path: Path,
+) -> None:
+    with Index.open(tmp_path / "i.db", create=True) as index:
+        index.upsert("n", [Document("1", "alpha"), Document("2", "beta")])
+    for revision in ("1", "2"):
+        with Index.open(tmp_path / "i.db", embedder=HashingEmbedder(revision=revision)) as index:
+            plan = index.plan()
+            report = index.refresh()
+            assert report.changes == plan
+            assert report.embedded == 2
+            assert len(index.search("alpha", mode="semantic").hits) == 2
+            assert index.check() == []
+
+
+@pytest.mark.req("A-12")
+def test_a_damaged_text_is_healed_when_it_is_read_from_its_file_again(
+    tmp_path: Path, folder: Path
+) -> None:
+    from sqlindex.store.connection import IndexFile
+
+    _write(folder, a="alpha " * 50)
+    path = tmp_path / "i.db"
+    with Index.open(path, create=True) as index:
+        index.add_source(folder)
+        index.refresh()
+    file = IndexFile.open(path, make=False, busy_timeout_ms=100)
+    with file.writing("test") as writer, writer.transaction() as connection:
+        connection.execute("UPDATE content_piece SET body = 'x' || substr(body, 2)")
+    file.close()
+    with Index.open(path) as index:
+        assert any("text" in finding.invariant for finding in index.check())
+        _write(folder, b="alpha " * 50)
+        index.refresh()
+        assert index.check() == []
+        assert _found(index, "alpha") == ["a.md", "b.md"]
