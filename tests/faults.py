@@ -117,7 +117,7 @@ def operational_error(message: str) -> Exception:
 @contextmanager
 def faulty_writer(plan: FaultPlan) -> Iterator[FaultPlan]:
     """Let every writer opened in the block follow `plan`."""
-    from sqlindex.store import connection as module
+    from sqlindex.store import writer as module
 
     def connect(path: Path, mode: str, *, timeout_ms: int = 5_000) -> Connection:
         inner = driver.connect(path, mode, timeout_ms=timeout_ms)

@@ -18,13 +18,13 @@ from sqlindex.errors import (
 from sqlindex.indexing.prepare import PreparedDocument
 from sqlindex.indexing.report import Progress, ProgressSink
 from sqlindex.ports import Embedder, TokenLimited
-from sqlindex.store.connection import Writer
 from sqlindex.store.contents import put_content, read_content
 from sqlindex.store.documents import VersionRow, stage_versions
 from sqlindex.store.driver import Connection
 from sqlindex.store.parses import chunk_place, document_of_parse, find_parse, put_parse
 from sqlindex.store.sources import SourceRow
 from sqlindex.store.vectors import missing_texts, put_vector_refusals, put_vectors
+from sqlindex.store.writer import Writer
 
 if TYPE_CHECKING:
     import numpy as np

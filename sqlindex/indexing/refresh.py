@@ -23,7 +23,6 @@ from sqlindex.indexing.report import (
     no_progress,
 )
 from sqlindex.ports import Embedder
-from sqlindex.store.connection import Writer
 from sqlindex.store.documents import stage_removals
 from sqlindex.store.driver import Connection
 from sqlindex.store.generations import (
@@ -48,6 +47,7 @@ from sqlindex.store.sources import (
     replace_refusals,
 )
 from sqlindex.store.vectors import add_space, find_space, lacking_texts
+from sqlindex.store.writer import Writer
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Open index files: pooled read-only connections, and one writer at a time.
+"""Open index files: pooled read-only connections, and the lock for one writer at a time.
 
 Readers never write, never checkpoint and hold no lock on the log between queries. The writer is
 the only one to checkpoint, so the WAL-reset race of SQLite up to 3.51.2 cannot occur among our
@@ -22,19 +22,11 @@ from sqlindex.store.driver import Connection, connect, translated_errors
 from sqlindex.store.lock import WriterLock
 from sqlindex.store.migrate import (
     SCHEMA_VERSION,
-    apply_pending,
     create,
     verify_header,
     verify_version,
 )
-
-LOG_LIMIT_BYTES = 16_000_000
-"""The writer asks for a truncating checkpoint once the log is longer."""
-
-LOG_WAIT_MS = 500
-"""How long that checkpoint waits for the readers of the moment."""
-
-WRITER_CACHE_KIB = 32_768
+from sqlindex.store.writer import Patience, Writer
 
 
 class IndexFile:
@@ -52,7 +44,7 @@ class IndexFile:
         self._guard = threading.Lock()
         self._pid = os.getpid()
         self._is_closed = False
-        self._patience = _Patience()
+        self._patience = Patience()
         with _files_guard:
             _files.add(self)
 
@@ -228,108 +220,6 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(
         before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork
     )
-
-
-class _Patience:
-    """Past which length of the log a checkpoint waits for readers; kept from writer to writer."""
-
-    __slots__ = ("beyond_bytes",)
-
-    def __init__(self) -> None:
-        self.beyond_bytes = LOG_LIMIT_BYTES
-
-
-class Writer:
-    """The writing connection; every change goes through `transaction`."""
-
-    def __init__(self, path: Path, busy_timeout_ms: int, patience: _Patience) -> None:
-        self.path = path
-        self._patience = patience
-        self.connection = connect(path, "rw", timeout_ms=busy_timeout_ms)
-        try:
-            for pragma in (
-                "wal_autocheckpoint=0",
-                "synchronous=NORMAL",
-                "secure_delete=OFF",  # Debian's SQLite zeroes freed pages by default: 45 MB of log a swap
-                "recursive_triggers=ON",  # else INSERT OR REPLACE passes the delete trigger
-                f"cache_size=-{WRITER_CACHE_KIB}",
-            ):
-                self.connection.execute(f"PRAGMA {pragma}")
-            version = self.connection.execute("PRAGMA user_version").fetchone()[0]
-            verify_version(path, version)
-            # A copy made by VACUUM INTO or .backup is no longer in WAL mode.
-            self.connection.execute("PRAGMA journal_mode=WAL").fetchone()
-            if version < SCHEMA_VERSION:
-                apply_pending(self.connection, from_version=version)
-        except BaseException:
-            self.connection.close()
-            raise
-
-    @contextmanager
-    def transaction(self, *, durable: bool = False) -> Iterator[Connection]:
-        """One write transaction; rolled back on any exception.
-
-        Args:
-            durable: sync the log before returning, so that a power loss cannot undo the commit.
-        """
-        connection = self.connection
-        connection.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
-        connection.execute("BEGIN IMMEDIATE")
-        try:
-            yield connection
-            connection.execute("COMMIT")
-        except BaseException:
-            with suppress(Exception):
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
-            raise
-
-    def bound_log(self) -> None:
-        """Checkpoint when the log has grown."""
-        if self._log_bytes() > LOG_LIMIT_BYTES:
-            self._checkpoint()
-
-    def _log_bytes(self) -> int:
-        try:
-            return os.stat(f"{self.path}-wal").st_size
-        except OSError:
-            return 0
-
-    def _checkpoint(self) -> None:
-        # PASSIVE copies what no reader needs, without waiting.
-        self.connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
-        log_bytes = self._log_bytes()
-        # Readers that overlap without a gap would let the log grow for ever: past the limit the
-        # checkpoint waits until those of the moment have ended. Past a wait in vain, one is stuck,
-        # and the next wait comes only when the log has grown as much again.
-        is_waiting = log_bytes > self._patience.beyond_bytes
-        timeout_ms = self.connection.execute("PRAGMA busy_timeout").fetchone()[0]
-        self.connection.execute(f"PRAGMA busy_timeout={LOG_WAIT_MS if is_waiting else 0}")
-        try:
-            truncated = self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-        finally:
-            self.connection.execute(f"PRAGMA busy_timeout={timeout_ms}")
-        if not truncated[0]:
-            self._patience.beyond_bytes = LOG_LIMIT_BYTES
-        elif is_waiting:
-            self._patience.beyond_bytes = log_bytes + LOG_LIMIT_BYTES
-
-    def close(self) -> None:
-        """Copy the log into the file and close; an empty pair of sidecars stays for readers.
-
-        Whoever closes last deletes the sidecars if it may write; a read-only handle that outlives
-        the writer keeps them, so that readers who may not create them can still open the index.
-        """
-        keeper: Connection | None = None
-        try:
-            with suppress(Exception):  # what was committed is in the log; the next writer copies it
-                self._checkpoint()
-                keeper = connect(self.path, "ro")
-                keeper.execute("SELECT generation FROM head").fetchone()
-        finally:
-            self.connection.close()
-            if keeper is not None:
-                keeper.close()
 
 
 class _FileState:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from sqlindex.cancellation import CancelToken
 from sqlindex.errors import CorruptIndexError, HeadMovedError
-from sqlindex.store.connection import Writer
 from sqlindex.store.driver import Connection
 from sqlindex.store.lexical import (
     Analyse,
@@ -18,6 +17,7 @@ from sqlindex.store.lexical import (
     insert_rows,
     lexical_rows,
 )
+from sqlindex.store.writer import Writer
 
 _STAGED_BATCH = 200
 """Versions whose lexical rows are written in one small transaction."""
