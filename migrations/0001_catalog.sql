@@ -11,13 +11,14 @@ CREATE TABLE setting(
 -- Where documents come from. A removed source keeps its row: older generations still name it.
 CREATE TABLE source(
   source_id INTEGER PRIMARY KEY,
-  name TEXT NOT NULL UNIQUE,
+  name TEXT NOT NULL,                                    -- unique among the sources that are not removed
   kind TEXT NOT NULL CHECK(kind IN ('folder', 'host')),   -- host: documents are handed over by a program
   root TEXT,                                             -- canonical folder (escaped like document ids), NULL for hosts
   options TEXT NOT NULL DEFAULT '{}',                    -- JSON: include and exclude patterns, hidden
   is_removed INTEGER NOT NULL DEFAULT 0 CHECK(is_removed IN (0, 1)),
   CHECK((kind = 'folder') = (root IS NOT NULL))
 ) STRICT;
+CREATE UNIQUE INDEX source_name ON source(name) WHERE is_removed = 0;
 
 -- One decoded text, addressed by SHA-256 of its UTF-8 form.
 CREATE TABLE content(
@@ -127,6 +128,8 @@ CREATE TABLE document_version(
 CREATE UNIQUE INDEX version_live ON document_version(source_id, document_id) WHERE born IS NOT NULL AND died IS NULL;
 CREATE UNIQUE INDEX version_build ON document_version(build_id, source_id, document_id);
 CREATE UNIQUE INDEX version_slot ON document_version(first_slot) WHERE born IS NOT NULL;
+CREATE INDEX version_document ON document_version(document_id) WHERE born IS NOT NULL;
+CREATE INDEX version_path ON document_version(path) WHERE born IS NOT NULL AND path <> document_id;
 CREATE INDEX version_died ON document_version(died) WHERE died IS NOT NULL;
 CREATE INDEX version_parse ON document_version(parse_id);
 

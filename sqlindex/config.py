@@ -50,6 +50,11 @@ class IndexConfig:
     embedding_batch: int = 32
     staged_fts_chunks: int = 20_000
 
+    def __post_init__(self) -> None:
+        for name in ("documents_per_batch", "embedding_batch", "staged_fts_chunks"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+
 
 @dataclass(frozen=True, slots=True)
 class SearchConfig:

@@ -15,7 +15,7 @@ from sqlindex.model.requests import DEFAULT_LIMIT, Filters, Mode, SearchRequest
 from sqlindex.search.searcher import Searcher
 from sqlindex.store.connection import IndexFile
 from sqlindex.store.settings import put_setting
-from sqlindex.wiring import EMBEDDER_SETTING, Wiring, require_host, uri_of
+from sqlindex.wiring import EMBEDDER_SETTING, Wiring, check_patterns, require_host, uri_of
 
 if TYPE_CHECKING:
     from sqlindex.filetypes.registry import FileTypeRegistry
@@ -142,6 +142,7 @@ class Index:
             if name == "":
                 raise UsageError("a source's name is empty", hint="leave it out, or name one")
             options = {"include": list(include), "exclude": list(exclude), "hidden": hidden}
+            check_patterns(include, exclude)
             with self._file.writing("source add") as writer, writer.transaction() as connection:
                 taken = {row.name for row in list_sources(connection)}
                 name = name or _free_name(root.rsplit("/", 1)[-1] or "root", taken)
@@ -299,6 +300,7 @@ class Index:
         from sqlindex.store.sources import add_source, list_sources
 
         with self._file.writing("upsert", wait_s=wait_s, cancel=cancel) as writer:
+            self._wiring.require_embedder(writer.connection)
             known = {row.name: row for row in list_sources(writer.connection)}
             row = known.get(source)
             if row is None:
@@ -307,7 +309,12 @@ class Index:
             require_host(row)
             listing = Listing(row, PushedDocuments(source, documents), is_complete=False)
             job = self._wiring.job(
-                writer.connection, (listing,), cause="upsert", cancel=cancel, progress=progress
+                writer.connection,
+                (listing,),
+                cause="upsert",
+                allow_bad_vectors=allow_bad_vectors,
+                cancel=cancel,
+                progress=progress,
             )
             return refresh(writer, job)
 
@@ -320,6 +327,8 @@ class Index:
         from sqlindex.store.documents import live_version
         from sqlindex.store.sources import find_source
 
+        if isinstance(document_ids, str):
+            raise ValueError("document_ids must be several ids, not one text")
         with self._file.writing("remove", wait_s=wait_s) as writer:
             row = find_source(writer.connection, source)
             require_host(row)
@@ -375,8 +384,7 @@ class Index:
             CorruptIndexError: a stored row is damaged.
         """
         request = SearchRequest(query, mode, limit, offset, filters or Filters())
-        embedder = None if mode == "lexical" else self._wiring.embedder()
-        return self._searcher.search(request, embedder, cancel or CancelToken())
+        return self._searcher.search(request, self._wiring.embedder, cancel or CancelToken())
 
     def get(self, path_or_id: str, *, source: str | None = None) -> StoredDocument:
         """A document of the head by its id or path.

@@ -33,6 +33,15 @@ class Source(Protocol):
         """Read one listed document; a document that cannot be read is data, not an error."""
 
 
+@runtime_checkable
+class LeavesOut(Protocol):
+    """A source with rules that keep entries out of its listing says how many."""
+
+    @property
+    def ignored_count(self) -> int:
+        """Files and folders that the last listing left out."""
+
+
 class Parser(Protocol):
     """Finds the sections of a text."""
 

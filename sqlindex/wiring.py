@@ -110,23 +110,13 @@ class Wiring:
         from sqlindex.indexing.prepare import Workshop
         from sqlindex.indexing.refresh import RefreshJob
         from sqlindex.indexing.report import ChangeLog, no_progress
-        from sqlindex.store.generations import read_head
 
-        embedder = None if keeps_space else self.embedder()
-        if (
-            not keeps_space
-            and embedder is None
-            and read_head(connection).space_id is not None
-            and not drop_vectors
-        ):
-            raise EmbedderRequiredError(
-                f"index {self._file.path} has vectors, and no embedder is given to keep them up",
-                hint="open it with its embedder, or drop the vectors (drop_vectors=True, --drop-vectors)",
-            )
+        if not keeps_space and not drop_vectors:
+            self.require_embedder(connection)
         return RefreshJob(
             listings=listings,
             workshop=Workshop(self._registry(), self._parser_of(), self._config),
-            embedder=embedder,
+            embedder=None if keeps_space else self.embedder(),
             cause=cause,
             rules=Rules(strict=strict, verify=verify),
             removed_version_ids=removed_version_ids,
@@ -138,6 +128,21 @@ class Wiring:
             progress=progress or no_progress,
         )
 
+    def require_embedder(self, connection: Connection) -> None:
+        """Refuse to publish without vectors what has vectors now.
+
+        Raises:
+            EmbedderRequiredError: the index has vectors and no embedder keeps them up.
+        """
+        from sqlindex.store.generations import read_head
+
+        head = read_head(connection)
+        if head.space_id is not None and head.documents and self.embedder() is None:
+            raise EmbedderRequiredError(
+                f"index {self._file.path} has vectors, and no embedder is given to keep them up",
+                hint="open it with its embedder, or drop the vectors (drop_vectors=True, --drop-vectors)",
+            )
+
     def listings(self, connection: Connection, names: Iterable[str] | None) -> list[Listing]:
         """The named sources with what lists them; all that can be listed here if None.
 
@@ -148,6 +153,8 @@ class Wiring:
         from sqlindex.indexing.diff import Listing
         from sqlindex.store.sources import find_source, list_sources
 
+        if isinstance(names, str):
+            raise ValueError("sources must be several names, not one text")
         if names is not None:
             rows = [find_source(connection, name) for name in dict.fromkeys(names)]
         else:
@@ -206,6 +213,25 @@ def uri_of(row: ChunkRow | DocumentRow) -> str | None:
     from sqlindex.sources.paths import file_uri, path_of
 
     return file_uri(os.fsdecode(path_of(row.root)), row.document_id)
+
+
+def check_patterns(*lists: Sequence[str]) -> None:
+    """Refuse patterns that a listing could not use.
+
+    Raises:
+        UsageError: a pattern is malformed; the message names it.
+    """
+    from sqlindex.sources.ignore import IgnoreRules
+
+    for patterns in lists:
+        if isinstance(patterns, str):
+            raise ValueError("patterns must be several texts, not one")
+        try:
+            IgnoreRules(
+                include=patterns, exclude=(), hidden=False, use_gitignore=True, ignore_case=False
+            )
+        except ValueError as exc:
+            raise UsageError(str(exc), hint="patterns have the syntax of .gitignore") from exc
 
 
 def require_host(row: SourceRow) -> None:

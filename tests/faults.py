@@ -85,9 +85,6 @@ class FailingConnection:
         self._before(sql)
         return self._inner.executemany(sql, parameters)
 
-    def interrupt(self) -> None:
-        self._inner.interrupt()
-
     def close(self) -> None:
         self._inner.close()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -13,7 +14,7 @@ from sqlindex.errors import DocumentRefusedError, SourceError, SqlindexError
 from sqlindex.indexing.prepare import PreparedDocument, Workshop, unsupported
 from sqlindex.indexing.report import ChangeLog, DocumentChange, Progress, ProgressSink
 from sqlindex.model.documents import DocumentRef, FileStat, RawDocument, Refusal, RefusalReason
-from sqlindex.ports import Source
+from sqlindex.ports import LeavesOut, Source
 from sqlindex.store.documents import LiveVersion, live_version, live_versions, row_check8
 from sqlindex.store.driver import Connection
 from sqlindex.store.sources import SourceRow, StatRow, file_stats
@@ -133,7 +134,7 @@ def walk(
             and _is_unchanged(entry.stat, known, version)
         ):
             log.unchanged += 1
-            difference.seen_ids.append(entry.document_id)
+            _mark_seen(entry, listing, difference)
             continue
         read_ns = time.time_ns()
         raw = _read(listing, entry)
@@ -143,44 +144,59 @@ def walk(
             continue
         raw_digest = sha256(raw.data).digest()
         _remember(entry, raw, read_ns, raw_digest, known, difference)
-        if (
+        is_same_file = (
             version is not None
             and entry.stat is not None
             and version.recipe == recipe
             and version.raw_digest == raw_digest
-        ):
+        )
+        if is_same_file and not rules.verify:
             log.unchanged += 1
-            difference.seen_ids.append(entry.document_id)
+            _mark_seen(entry, listing, difference)
             continue
         prepared = workshop.prepare(connection, entry, raw, raw_digest)
         if isinstance(prepared, Refusal):
             _refuse(prepared, rules, listing.row.name, difference)
             seen.discard(entry.document_id)
             continue
-        difference.seen_ids.append(entry.document_id)
+        _mark_seen(entry, listing, difference)
         if version is None:
             added[entry.document_id] = raw_digest
         elif version.recipe != prepared.recipe and version.raw_digest == raw_digest:
             log.reparsed += 1
             log.documents.append(DocumentChange("reparsed", listing.row.name, entry.document_id))
-        elif version.row_check8 == row_check8(source_id, prepared.version):
-            # A host's document that says the same as before.
-            log.unchanged += 1
-            continue
+        elif is_same_file or version.row_check8 == row_check8(source_id, prepared.version):
+            # Also a host's document that says the same as before.
+            if prepared.parse is None:
+                log.unchanged += 1
+                continue
+            # Its stored text is damaged: staging it again makes it whole.
+            log.reparsed += 1
+            log.documents.append(DocumentChange("reparsed", listing.row.name, entry.document_id))
         else:
             log.documents.append(DocumentChange("changed", listing.row.name, entry.document_id))
         yield prepared
-    log.left_out += int(getattr(listing.adapter, "ignored_count", 0))
+    if isinstance(listing.adapter, LeavesOut):
+        log.left_out += listing.adapter.ignored_count
     if listing.is_complete:
         _end_of_listing(listing, live, known_stats, seen, difference)
     _log_refusals(difference, lookup, listing.row.name, log)
     _match_renames(listing.row.name, added, difference.removed, log)
 
 
+def _mark_seen(ref: DocumentRef, listing: Listing, difference: SourceDifference) -> None:
+    if not listing.is_complete:
+        difference.seen_ids.append(ref.document_id)
+
+
 def _listed(listing: Listing) -> Iterator[DocumentRef | Refusal]:
     """What the adapter lists. A host's own database error must not pass for one of the index."""
     try:
-        yield from listing.adapter.list()
+        for entry in listing.adapter.list():
+            if isinstance(entry, DocumentRef):
+                for text in (entry.document_id, entry.path, entry.type_name):
+                    text.encode("utf-8")
+            yield entry
     except SqlindexError:
         raise
     except Exception as exc:
@@ -189,11 +205,29 @@ def _listed(listing: Listing) -> Iterator[DocumentRef | Refusal]:
 
 def _read(listing: Listing, ref: DocumentRef) -> RawDocument | Refusal:
     try:
-        return listing.adapter.read(ref)
+        raw = listing.adapter.read(ref)
+        if isinstance(raw, RawDocument):
+            _check(raw)
+        return raw
     except SqlindexError:
         raise
     except Exception as exc:
         raise _broken(listing, f"failed on document {ref.document_id!r}", exc) from exc
+
+
+def _check(raw: RawDocument) -> None:
+    """Find out now, and not in the middle of a transaction, what the file cannot hold.
+
+    Raises:
+        TypeError, ValueError: a field has another type than it says.
+    """
+    if not isinstance(raw.data, bytes):
+        raise TypeError(f"data is {type(raw.data).__name__}, not bytes")
+    if raw.modified_ns is not None and not -(2**63) <= raw.modified_ns < 2**63:
+        raise ValueError(f"modified_ns {raw.modified_ns} is out of range")
+    texts = (raw.uri, raw.title, raw.date, *raw.tags)
+    if raw.metadata or any(texts):
+        json.dumps([texts, dict(raw.metadata)], ensure_ascii=False, allow_nan=False).encode("utf-8")
 
 
 def _broken(listing: Listing, what: str, exc: Exception) -> SourceError:

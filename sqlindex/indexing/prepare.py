@@ -10,6 +10,7 @@ from sqlindex.chunking.chunker import CHUNKER_VERSION, chunk_document
 from sqlindex.chunking.embedding_text import EMBEDDING_INPUT_VERSION, embedding_key, embedding_text
 from sqlindex.chunking.identity import content_fingerprint, occurrences
 from sqlindex.config import IndexConfig
+from sqlindex.dates import normal_date
 from sqlindex.errors import SqlindexError
 from sqlindex.filetypes.decoding import Decoded, decode
 from sqlindex.filetypes.registry import FileType, FileTypeRegistry
@@ -150,7 +151,7 @@ def _version(
         path=ref.path,
         type_name=ref.type_name,
         title=raw.title or title or _stem(ref.path),
-        date=raw.date or date,
+        date=normal_date(raw.date or date or ""),
         tags=tuple(dict.fromkeys((*raw.tags, *tags))),
         uri=raw.uri,
         metadata=raw.metadata,

@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from sqlindex.analysis.analyser import analyse, analyzer_fingerprint
 from sqlindex.cancellation import CancelToken
-from sqlindex.errors import StorageError
+from sqlindex.errors import CorruptIndexError, EmbedderMismatchError, SqlindexError
 from sqlindex.indexing.build import Embedded, embed_missing, stage_documents
 from sqlindex.indexing.diff import Listing, Rules, SourceDifference, walk
 from sqlindex.indexing.prepare import PreparedDocument, Workshop
@@ -32,13 +32,13 @@ from sqlindex.store.generations import (
     changed_chunks,
     clear_superseded,
     drop_build,
+    end_staging,
     has_changes,
     publish,
     read_head,
     stage_lexical,
 )
 from sqlindex.store.lexical import LexicalTable
-from sqlindex.store.parses import has_embedding_text
 from sqlindex.store.sources import (
     drop_file_stats,
     drop_refusals,
@@ -46,7 +46,13 @@ from sqlindex.store.sources import (
     put_refusals,
     replace_refusals,
 )
-from sqlindex.store.vectors import add_space, find_space, lacking_texts
+from sqlindex.store.vectors import (
+    add_space,
+    find_space,
+    has_vector,
+    lacking_texts,
+    refused_chunks,
+)
 from sqlindex.store.writer import Writer
 
 
@@ -89,7 +95,7 @@ def refresh(writer: Writer, job: RefreshJob) -> RefreshReport:
     started = time.monotonic()
     with writer.transaction() as connection:
         build_id, head = begin_build(connection)
-    log = job.removed_changes
+    log = replace(job.removed_changes, documents=list(job.removed_changes.documents))
     differences = []
     for listing in job.listings:
         difference = SourceDifference(listing.row, is_complete=listing.is_complete)
@@ -109,6 +115,7 @@ def refresh(writer: Writer, job: RefreshJob) -> RefreshReport:
     with writer.transaction() as connection:
         removed = [version.version_id for d in differences for version in d.removed]
         stage_removals(connection, build_id, [*removed, *job.removed_version_ids])
+        end_staging(connection, build_id)
     space_id, is_new_space = _space(writer, job, head)
     embedded = Embedded()
     if job.embedder is not None and space_id is not None:
@@ -131,7 +138,11 @@ def refresh(writer: Writer, job: RefreshJob) -> RefreshReport:
     generation = _publish(writer, job, build_id, head, changes, space_id, embedded, differences)
     reused = 0
     if space_id is not None:
-        reused = read_head(writer.connection).embedded_chunks - embedded.texts
+        reused = (
+            read_head(writer.connection).embedded_chunks
+            - refused_chunks(writer.connection, space_id)
+            - (embedded.texts - len(embedded.without_vector))
+        )
     return RefreshReport(
         generation=head.generation if generation is None else generation,
         is_published=generation is not None,
@@ -151,10 +162,12 @@ def plan(connection: Connection, job: RefreshJob) -> Changes:
     """
     head = read_head(connection)
     space = None if job.embedder is None else find_space(connection, job.embedder.identity)
+    if job.embedder is not None and space is not None:
+        _require_width(job.embedder, space[1])
     space_id = 0 if space is None else space[0]
     is_new_space = job.embedder is not None and head.space_id != space_id
     planned_space = None if job.embedder is None else space_id
-    log = job.removed_changes
+    log = replace(job.removed_changes, documents=list(job.removed_changes.documents))
     keys: set[bytes] = set()
     parse_ids: set[int] = set()
     replaced: set[tuple[int, str]] = set()
@@ -187,7 +200,11 @@ def plan(connection: Connection, job: RefreshJob) -> Changes:
             removed=removed,
             skips_refused=job.allow_bad_vectors,
         )
-        new = {key for key in keys if not has_embedding_text(connection, key, space_id)}
+        new = {
+            key
+            for key in keys
+            if not has_vector(connection, key, space_id, skips_refused=job.allow_bad_vectors)
+        }
         inputs = len(new | lacking)
     return log.finished(
         embedding_inputs=inputs, rebuilt=_rebuilt(head, planned_space, is_new_space=is_new_space)
@@ -212,7 +229,16 @@ def _space(writer: Writer, job: RefreshJob, head: Head) -> tuple[int | None, boo
             space_id = add_space(connection, embedder.identity, embedder.dimensions)
     else:
         space_id = found[0]
+        _require_width(embedder, found[1])
     return space_id, head.space_id != space_id
+
+
+def _require_width(embedder: Embedder, dimensions: int) -> None:
+    if embedder.dimensions != dimensions:
+        raise EmbedderMismatchError(
+            f"the vectors of {embedder.identity} are {dimensions} wide, the embedder says {embedder.dimensions}",
+            hint="an embedder of another width needs another identity",
+        )
 
 
 def _rebuilt(head: Head, space_id: int | None, *, is_new_space: bool) -> tuple[str, ...]:
@@ -255,31 +281,39 @@ def _publish(
             return None
         is_large = changed_chunks(connection, build_id) >= job.workshop.config.staged_fts_chunks
     job.progress(Progress("publish", 0, 1))
-    spare: LexicalTable | None = None
-    if is_large or is_other_analyzer:
-        spare = "a" if head.lexical == "b" else "b"
-        stage_lexical(writer, build_id, spare, analyse, job.cancel)
-    generation = publish(
-        writer,
-        build_id,
-        head,
-        cause=job.cause,
-        space_id=space_id,
-        analyzer=analyzer,
-        analyse=analyse,
-        counts=ChangeCounts(
-            added=changes.count("added"),
-            changed=changes.count("changed") + changes.count("reparsed"),
-            removed=changes.count("removed"),
-            renamed=changes.count("renamed"),
-            embedded=embedded.texts,
-        ),
-        staged_table=spare,
-        also=also,
+    counts = ChangeCounts(
+        added=changes.count("added"),
+        changed=changes.count("changed") + changes.count("reparsed"),
+        removed=changes.count("removed"),
+        renamed=changes.count("renamed"),
+        embedded=embedded.texts,
     )
-    if spare is not None:
+
+    def publish_with(staged_table: LexicalTable | None) -> int:
+        return publish(
+            writer,
+            build_id,
+            head,
+            cause=job.cause,
+            space_id=space_id,
+            analyzer=analyzer,
+            analyse=analyse,
+            counts=counts,
+            staged_table=staged_table,
+            also=also,
+        )
+
+    generation = None
+    if not is_large and not is_other_analyzer:
+        # A damaged text that ends cannot be taken out of the live table; the spare one never had it.
+        with suppress(CorruptIndexError):
+            generation = publish_with(None)
+    if generation is None:
+        spare: LexicalTable = "a" if head.lexical == "b" else "b"
+        stage_lexical(writer, build_id, spare, analyse, job.cancel)
+        generation = publish_with(spare)
         # Only gives pages back; the table is cleared anyway before it is filled again.
-        with suppress(StorageError):
+        with suppress(SqlindexError):
             clear_superseded(writer, head.lexical)
     job.progress(Progress("publish", 1, 1))
     return generation

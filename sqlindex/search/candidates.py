@@ -5,17 +5,20 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable
-from datetime import datetime
 
+from sqlindex.dates import DAY_WIDTH, normal_date
 from sqlindex.errors import FilterError
 from sqlindex.model.requests import Filters
 from sqlindex.store.driver import Value
 from sqlindex.store.snapshot import Condition
 
-_DATE = r"\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:\d{2})?)?"
 _FIELD = r"[^\"\x00]{1,200}"
-# The document's own date, else the file's last change; ISO 8601 texts compare as their times do.
-_WHEN = "coalesce(d.date, strftime('%Y-%m-%dT%H:%M:%SZ', d.modified_ns / 1000000000, 'unixepoch'))"
+# The document's own date, else the file's last change, as a moment of fixed width (see `dates`): a
+# day is its first second.
+_WHEN = """
+    CASE length(d.date) WHEN 10 THEN d.date || 'T00:00:00Z'
+    ELSE coalesce(d.date, strftime('%Y-%m-%dT%H:%M:%SZ', d.modified_ns / 1000000000, 'unixepoch')) END
+"""
 
 
 def condition_of(filters: Filters) -> Condition | None:
@@ -34,6 +37,16 @@ def condition_of(filters: Filters) -> Condition | None:
             names.append(f":{prefix}{position}")
         return ", ".join(names)
 
+    single = (filters.path_prefix or "", filters.path_glob or "")
+    named = (*filters.metadata, *(v for v in filters.metadata.values() if isinstance(v, str)))
+    groups = (
+        filters.sources,
+        filters.extensions,
+        filters.languages,
+        filters.tags_any,
+        filters.tags_all,
+    )
+    _encodable((*single, *named, *(text for group in groups for text in group)))
     if filters.sources:
         parts.append(f"s.name IN ({bind('source', sorted(filters.sources))})")
     if filters.path_prefix:
@@ -54,12 +67,10 @@ def condition_of(filters: Filters) -> Condition | None:
         values[f"all{position}"] = tag
         parts.append(f"EXISTS (SELECT 1 FROM json_each(d.tags) WHERE value = :all{position})")
     if filters.date_from is not None:
-        values["date_from"] = _date(filters.date_from)
+        values["date_from"] = _moment(filters.date_from, "T00:00:00Z")
         parts.append(f"{_WHEN} >= :date_from")
     if filters.date_to is not None:
-        # A bare day includes all its moments: '~' sorts behind 'T'.
-        date_to = _date(filters.date_to)
-        values["date_to"] = f"{date_to}~" if len(date_to) == 10 else date_to
+        values["date_to"] = _moment(filters.date_to, "T23:59:59Z")
         parts.append(f"{_WHEN} <= :date_to")
     for position, (name, value) in enumerate(sorted(filters.metadata.items())):
         if re.fullmatch(_FIELD, name) is None:
@@ -83,16 +94,24 @@ def _json_value(value: str | int | float | bool | None) -> Value:
     return value
 
 
-def _date(text: str) -> str:
-    try:
-        is_date = re.fullmatch(_DATE, text) is not None and datetime.fromisoformat(text) is not None
-    except ValueError:
-        is_date = False
-    if not is_date:
+def _moment(text: str, time_of_day: str) -> str:
+    """A bound as a moment; a bare day gets the time of day."""
+    found = normal_date(text)
+    if found is None:
         raise FilterError(
             f"{text!r} is no ISO 8601 date", hint="for example 2026-11-30 or 2026-11-30T12:00:00Z"
         )
-    return text
+    return found + time_of_day if len(found) == DAY_WIDTH else found
+
+
+def _encodable(texts: Iterable[str]) -> None:
+    for text in texts:
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError:
+            raise FilterError(
+                f"{text!r} is not encodable to UTF-8", hint="ids write such bytes as \\xe9"
+            ) from None
 
 
 def _unicode_forms(text: str) -> list[str]:

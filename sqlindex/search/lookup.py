@@ -32,6 +32,10 @@ def get_document(
         UnknownDocumentError: none, or more than one source has it; the hint names the sources.
     """
     generation = read_head(connection).generation
+    if not _is_encodable(path_or_id) or not _is_encodable(source or ""):
+        raise UnknownDocumentError(
+            f"{path_or_id!r} is no document id", hint="ids write bytes that are no UTF-8 as \\xe9"
+        )
     found = find_documents(connection, generation, path_or_id, source)
     if len(found) != 1:
         if found:
@@ -88,3 +92,11 @@ def get_chunk(
         f"generation {generation} has no chunk {chunk_id}",
         hint="search again: the document has changed",
     )
+
+
+def _is_encodable(text: str) -> bool:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -75,13 +75,19 @@ class Searcher:
         self._last_view: tuple[tuple[int, int], GenerationView] | None = None
 
     def search(
-        self, request: SearchRequest, embedder: Embedder | None, cancel: CancelToken
+        self,
+        request: SearchRequest,
+        embedder_of: Callable[[], Embedder | None],
+        cancel: CancelToken,
     ) -> SearchResult:
         """Answer one request from exactly one generation.
 
         The generation is pinned before the query is embedded. If a newer one is published
         meanwhile, the search moves to it as a whole, because the lexical table serves the head
         only; the query is not embedded again, and the result says `head_moved`.
+
+        Args:
+            embedder_of: gives the embedder; not called for a lexical search.
 
         Raises:
             EmbedderRequiredError: semantic or hybrid without an embedder.
@@ -94,7 +100,7 @@ class Searcher:
         condition = condition_of(request.filters)
         pinned = self._head()
         self._require_sources(request.filters.sources)
-        mode = _effective_mode(request.mode, embedder, pinned)
+        mode, embedder = _effective_mode(request.mode, embedder_of, pinned)
         if not request.query.strip() or pinned.chunks == 0:
             return SearchResult((), pinned.generation, False, mode, _fusion_of(mode), False)
         terms = query_terms(request.query)
@@ -162,7 +168,8 @@ class Searcher:
         before = (embedder.identity, embedder.dimensions)
         if before != (identity, dimensions):
             raise EmbedderMismatchError(
-                f"the index was embedded with {identity}, the embedder is {embedder.identity}",
+                f"the index was embedded with {identity} ({dimensions} wide), "
+                f"the embedder is {embedder.identity} ({embedder.dimensions} wide)",
                 hint="run 'sqlindex refresh' with this embedder, or search with mode lexical",
             )
         vector = embed_query(embedder, query)
@@ -216,7 +223,7 @@ class Searcher:
         if condition is not None:
             ranges = version_ranges(connection, head.generation, condition)
         positions = np.flatnonzero(view.candidates(ranges) & (view.rows >= 0))
-        scores = cosines(view.table, query_vector)[view.rows[positions]]
+        scores = cosines(view.table, query_vector, view.rows[positions])
         cancel.check()
         if mode == "semantic":
             top = top_positions(scores, window)
@@ -278,13 +285,11 @@ class Searcher:
         from sqlindex.search.semantic.view import GenerationView
 
         key = (generation, space_id)
-        with self._guard:
-            if self._last_view is not None and self._last_view[0] == key:
-                return self._last_view[1]
-        view = GenerationView.read(connection, generation, space_id, cancel)
-        with self._guard:
-            self._last_view = (key, view)
-        return view
+        with self._guard:  # of several threads one reads, the others wait for it
+            if self._last_view is None or self._last_view[0] != key:
+                view = GenerationView.read(connection, generation, space_id, cancel)
+                self._last_view = (key, view)
+            return self._last_view[1]
 
     def _hit(
         self, connection: Connection, head: Head, found: Ranked, rank: int, terms: Sequence[str]
@@ -294,11 +299,6 @@ class Searcher:
             raise CorruptIndexError(
                 f"slot {found.slot} was found and belongs to no chunk of generation {head.generation}",
                 hint="run 'sqlindex check'",
-            )
-        if content_fingerprint(chunk.text) != chunk.fingerprint:
-            raise CorruptIndexError(
-                f"the span of slot {found.slot} in document {chunk.document_id!r} is damaged",
-                hint="run 'sqlindex check', restore a backup or index again",
             )
         return Hit(
             **provenance(chunk, self._uri_of),
@@ -312,7 +312,16 @@ class Searcher:
 
 
 def provenance(chunk: ChunkRow, uri_of: Callable[[ChunkRow], str | None]) -> dict[str, Any]:
-    """The fields of `Chunk` for a stored row."""
+    """The fields of `Chunk` for a stored row.
+
+    Raises:
+        CorruptIndexError: the row's span does not give the text that was indexed.
+    """
+    if content_fingerprint(chunk.text) != chunk.fingerprint:
+        raise CorruptIndexError(
+            f"the span of slot {chunk.slot} in document {chunk.document_id!r} is damaged",
+            hint="run 'sqlindex check', restore a backup or index again",
+        )
     return {
         "source": chunk.source,
         "document_id": chunk.document_id,
@@ -330,12 +339,17 @@ def provenance(chunk: ChunkRow, uri_of: Callable[[ChunkRow], str | None]) -> dic
     }
 
 
-def _effective_mode(mode: Mode | None, embedder: Embedder | None, head: Head) -> Mode:
+def _effective_mode(
+    mode: Mode | None, embedder_of: Callable[[], Embedder | None], head: Head
+) -> tuple[Mode, Embedder | None]:
+    # Before the first refresh with an embedder there is nothing to search but words.
+    if mode == "lexical" or (mode is None and head.space_id is None):
+        return "lexical", None
+    embedder = embedder_of()
     if mode is None:
-        # Before the first refresh with an embedder there is nothing to search but words.
-        return "hybrid" if embedder is not None and head.space_id is not None else "lexical"
-    if mode == "lexical" or embedder is not None:
-        return mode
+        return ("lexical" if embedder is None else "hybrid"), embedder
+    if embedder is not None:
+        return mode, embedder
     if head.space_id is not None:
         raise EmbedderRequiredError(
             f"{mode} search needs the embedder that made the index's vectors",

@@ -46,6 +46,17 @@ _HEADINGS = """
     SELECT heading_line, heading_path FROM section WHERE parse_id = ? AND heading_line > 0 ORDER BY ord
 """
 _LINKS = "SELECT target, label, start_char, is_wiki FROM link WHERE parse_id = ? ORDER BY ord"
+_FIND_BY_ID = f"""
+    SELECT s.name, d.document_id {CANDIDATES}
+    WHERE d.document_id = :wanted AND (:source IS NULL OR s.name = :source) AND d.born IS NOT NULL AND {LIVE}
+    ORDER BY s.name
+"""
+_FIND_BY_PATH = f"""
+    SELECT s.name, d.document_id {CANDIDATES}
+    WHERE d.path = :wanted AND d.path <> d.document_id AND (:source IS NULL OR s.name = :source)
+      AND d.born IS NOT NULL AND {LIVE}
+    ORDER BY s.name, d.document_id
+"""
 _IDENTITIES = f"""
     SELECT d.first_slot + c.ord, s.name, d.document_id, c.fingerprint, c.occurrence {CANDIDATES}
       JOIN chunk c ON c.parse_id = d.parse_id
@@ -88,16 +99,11 @@ def chunk_identities(
 def find_documents(
     connection: Connection, generation: int, path_or_id: str, source: str | None
 ) -> Sequence[tuple[str, str]]:
-    """(source, document id) of documents with that id or path."""
-    sql = f"""
-        SELECT s.name, d.document_id {CANDIDATES}
-        WHERE (d.document_id = :wanted OR d.path = :wanted) AND (:source IS NULL OR s.name = :source)
-          AND d.born IS NOT NULL AND {LIVE}
-        ORDER BY s.name, d.document_id
-    """
+    """(source, document id) of the documents with that id; without one, of those with that path."""
     parameters: dict[str, Value] = {
         "generation": generation,
         "wanted": path_or_id,
         "source": source,
     }
-    return connection.execute(sql, parameters).fetchall()
+    by_id = connection.execute(_FIND_BY_ID, parameters).fetchall()
+    return by_id or connection.execute(_FIND_BY_PATH, parameters).fetchall()

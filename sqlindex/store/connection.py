@@ -178,7 +178,12 @@ class IndexFile:
         connection.close()
 
     def _connect_reader(self) -> tuple[Connection, _FileState | None]:
-        state = None if _may_use_log(self.path) else _FileState.of(self.path)
+        try:
+            state = None if _may_use_log(self.path) else _FileState.of(self.path)
+        except FileNotFoundError:
+            raise NoIndexError(
+                f"the index {self.path} is gone", hint="open another one, or make it again"
+            ) from None
         mode = "ro" if state is None else "immutable"
         connection = connect(self.path, mode, timeout_ms=self._busy_timeout_ms)
         try:

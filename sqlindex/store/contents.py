@@ -15,6 +15,7 @@ _REPLACE_PIECE = "INSERT OR REPLACE INTO content_piece(piece_id, body, check8) V
 _INSERT = """
     INSERT INTO content(digest, chars, first_piece) VALUES(:digest, :chars, :first_piece)
 """
+_SET_CHARS = "UPDATE content SET chars = :chars WHERE content_id = :content_id"
 _PIECES = """
     SELECT piece_id, body, check8 FROM content_piece
     WHERE piece_id BETWEEN :first AND :last ORDER BY piece_id
@@ -45,6 +46,7 @@ def put_content(connection: Connection, text: str) -> int:
     if found is not None:
         content_id, chars, first_piece = found
         if not _is_whole(connection, text, chars, first_piece):
+            connection.execute(_SET_CHARS, {"content_id": content_id, "chars": len(text)})
             connection.executemany(_REPLACE_PIECE, _pieces(text, first_piece))
         return int(content_id)
     first_piece = connection.execute(_NEXT_PIECE).fetchone()[0]
@@ -57,13 +59,8 @@ def put_content(connection: Connection, text: str) -> int:
 
 
 def _is_whole(connection: Connection, text: str, chars: int, first_piece: int) -> bool:
-    if chars != len(text):
-        raise CorruptIndexError(
-            f"the content of digest {text_digest(text).hex()} says {chars} characters, not {len(text)}",
-            hint="run 'sqlindex check', restore a backup or index again",
-        )
     try:
-        return _read(connection, first_piece, 0, chars) == text
+        return chars == len(text) and _read(connection, first_piece, 0, chars) == text
     except CorruptIndexError:
         return False
 

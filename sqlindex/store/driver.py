@@ -18,6 +18,7 @@ from urllib.parse import quote
 
 from sqlindex.errors import (
     CorruptIndexError,
+    FilterError,
     LockedError,
     NotAnIndexError,
     OptionalDependencyError,
@@ -74,7 +75,6 @@ class Connection(Protocol):
     def in_transaction(self) -> bool: ...
     def execute(self, sql: str, parameters: Parameters = ..., /) -> Cursor: ...
     def executemany(self, sql: str, parameters: Iterable[Parameters], /) -> Cursor: ...
-    def interrupt(self) -> None: ...
     def close(self) -> None: ...
 
 
@@ -165,6 +165,10 @@ def translate(exc: Exception, path: Path) -> SqlindexError:
         return StorageError(
             f"reading or writing index {path} failed: {text}",
             hint="check the disk, then run 'sqlindex check'",
+        )
+    if any(words in text for words in ("too complex", "too large", "too many", "too big")):
+        return FilterError(
+            f"the request is more than SQLite takes: {text}", hint="use fewer or shorter filters"
         )
     if primary == 9 or text == "interrupted":
         return StorageError(f"work on index {path} was interrupted")

@@ -56,6 +56,7 @@ _BEGIN = "INSERT INTO build(base_generation, started_at) VALUES(:base, :now)"
 _ABANDONED = """
     DELETE FROM document_version WHERE build_id IN (SELECT build_id FROM build) AND born IS NULL
 """
+_ABANDONED_TABLES = "SELECT lexical FROM build WHERE lexical IS NOT NULL"
 _ABANDONED_REMOVES = "DELETE FROM build_removes"
 _ABANDONED_BUILDS = "DELETE FROM build"
 _END_BUILD = "DELETE FROM build WHERE build_id = :build_id"
@@ -122,7 +123,6 @@ _ADD_GENERATION = """
     VALUES(:generation, :build_id, :now, :cause, :space_id, :analyzer, :documents, :chunks,
       :embedded_chunks, :added, :changed, :removed, :renamed, :embedded)
 """
-# One conditional UPDATE, not read-then-write: another connection cannot come between check and move.
 _MOVE_HEAD = """
     UPDATE head SET generation = :generation, lexical = :lexical, next_slot = max(next_slot, :next_slot)
     WHERE singleton = 1 AND generation = :base
@@ -150,9 +150,12 @@ def begin_build(connection: Connection) -> tuple[int, Head]:
     Only the writer builds, so every staged row found here belongs to a build that ended without
     publishing. Its texts, parses and vectors stay and are reused; they are addressed by content.
     """
+    head = read_head(connection)
+    for (table,) in connection.execute(_ABANDONED_TABLES).fetchall():
+        if table != head.lexical:
+            clear_table(connection, table)
     for statement in (_ABANDONED, _ABANDONED_REMOVES, _ABANDONED_BUILDS):
         connection.execute(statement)
-    head = read_head(connection)
     cursor = connection.execute(_BEGIN, {"base": head.generation, "now": _utc_now()})
     assert cursor.lastrowid is not None
     return cursor.lastrowid, head
@@ -169,9 +172,13 @@ def has_changes(connection: Connection, build_id: int) -> bool:
     return bool(connection.execute(_HAS_CHANGES, {"build_id": build_id}).fetchone()[0])
 
 
+def end_staging(connection: Connection, build_id: int) -> None:
+    """Let the live versions end that staged ones take the place of."""
+    connection.execute(_SUPERSEDE, {"build_id": build_id})
+
+
 def changed_chunks(connection: Connection, build_id: int) -> int:
     """Lexical rows that publishing the build would delete or insert."""
-    connection.execute(_SUPERSEDE, {"build_id": build_id})
     return int(connection.execute(_CHANGED_CHUNKS, {"build_id": build_id}).fetchone()[0])
 
 
@@ -187,7 +194,6 @@ def stage_lexical(
         connection.execute("UPDATE build SET lexical = NULL WHERE lexical = ?", (spare,))
         connection.execute("UPDATE build SET lexical = ? WHERE build_id = ?", (spare, build_id))
         clear_table(connection, spare)
-        connection.execute(_SUPERSEDE, {"build_id": build_id})
         connection.execute(_NUMBER, {"build_id": build_id})
     for query in (_LIVING_ON, _STAGED_IDS):
         ids = [row[0] for row in writer.connection.execute(query, {"build_id": build_id})]
@@ -234,7 +240,6 @@ def publish(
                 hint="run the refresh again",
             )
         generation = head.generation + 1
-        connection.execute(_SUPERSEDE, build)
         if staged_table is None:
             connection.execute(_NUMBER, build)
             for (version_id,) in connection.execute(_REMOVED_IDS, build).fetchall():

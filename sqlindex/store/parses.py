@@ -47,7 +47,7 @@ _PLACE = """
 """
 _DOCUMENT_OF_PARSE = """
     SELECT s.name, d.document_id FROM document_version d JOIN source s USING(source_id)
-    WHERE d.parse_id = :parse_id ORDER BY d.version_id DESC LIMIT 1
+    WHERE d.parse_id = :parse_id ORDER BY d.died IS NOT NULL, d.version_id DESC LIMIT 1
 """
 
 
@@ -185,20 +185,6 @@ def put_parse(
     return parse_id
 
 
-def has_embedding_text(connection: Connection, key: bytes, space_id: int) -> bool:
-    """Whether the space holds a vector for the embedding text of that key."""
-    return (
-        connection.execute(_VECTOR_OF_KEY, {"key": key, "space_id": space_id}).fetchone()
-        is not None
-    )
-
-
-_VECTOR_OF_KEY = """
-    SELECT 1 FROM embedding_text t JOIN vector v ON v.vector_id = (:space_id << 40) | t.text_id
-    WHERE t.key = :key
-"""
-
-
 def chunk_place(connection: Connection, parse_id: int, ord_: int) -> ChunkPlace:
     """Where a chunk of a parse lies."""
     row = connection.execute(_PLACE, {"parse_id": parse_id, "ord": ord_}).fetchone()
@@ -215,7 +201,7 @@ def chunk_place(connection: Connection, parse_id: int, ord_: int) -> ChunkPlace:
 
 
 def document_of_parse(connection: Connection, parse_id: int) -> tuple[str, str]:
-    """(source, document id) of the newest version with that parse, staged ones included."""
+    """(source, document id) of a version with that parse: the newest staged or live one, if any."""
     found = connection.execute(_DOCUMENT_OF_PARSE, {"parse_id": parse_id}).fetchone()
     return found[0], found[1]
 

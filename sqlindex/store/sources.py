@@ -35,8 +35,6 @@ class StatRow:
 _LIST = "SELECT source_id, name, kind, root, options FROM source WHERE is_removed = 0 ORDER BY name"
 _ADD = """
     INSERT INTO source(name, kind, root, options) VALUES(:name, :kind, :root, :options)
-    ON CONFLICT(name) DO UPDATE SET kind = :kind, root = :root, options = :options, is_removed = 0
-    WHERE is_removed = 1
 """
 _REMOVE = "UPDATE source SET is_removed = 1 WHERE source_id = :source_id"
 _FORGET_STATS = "DELETE FROM file_stat WHERE source_id = :source_id"

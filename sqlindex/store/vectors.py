@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from sqlindex.errors import CorruptIndexError
 from sqlindex.store.checksum import check8
-from sqlindex.store.driver import Connection
+from sqlindex.store.driver import Connection, Value
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,7 +29,7 @@ _READ = """
     WHERE vector_id BETWEEN (:space_id << 40) AND (:space_id << 40) + 1099511627775 ORDER BY vector_id
 """
 # The chunks of the generation to be: what the build staged, and what lives on beside it.
-_MISSING = """
+MISSING_TEXTS = """
     WITH next_parse AS (
       SELECT parse_id FROM document_version WHERE build_id = :build_id AND born IS NULL
       UNION
@@ -39,7 +39,7 @@ _MISSING = """
         AND NOT EXISTS (SELECT 1 FROM document_version n WHERE n.build_id = :build_id AND n.born IS NULL
                         AND n.source_id = d.source_id AND n.document_id = d.document_id))
     SELECT c.text_id, min(c.parse_id), c.ord
-    FROM next_parse JOIN chunk c USING(parse_id)
+    FROM next_parse CROSS JOIN chunk c USING(parse_id)  -- from the change to its chunks, never the other way
     WHERE c.text_id IS NOT NULL
       AND NOT EXISTS (SELECT 1 FROM vector v WHERE v.vector_id = (:space_id << 40) | c.text_id)
       AND NOT (:skips_refused
@@ -57,6 +57,19 @@ _LACKING = """
       AND NOT EXISTS (SELECT 1 FROM vector v WHERE v.vector_id = (:space_id << 40) | c.text_id)
       AND NOT (:skips_refused
                AND EXISTS (SELECT 1 FROM vector_refusal f WHERE f.space_id = :space_id AND f.text_id = c.text_id))
+"""
+
+_HAS_VECTOR = """
+    SELECT 1 FROM embedding_text t
+    WHERE t.key = :key
+      AND (EXISTS (SELECT 1 FROM vector v WHERE v.vector_id = (:space_id << 40) | t.text_id)
+           OR :skips_refused
+              AND EXISTS (SELECT 1 FROM vector_refusal f WHERE f.space_id = :space_id AND f.text_id = t.text_id))
+"""
+_REFUSED_CHUNKS = """
+    SELECT count(*) FROM vector_refusal f CROSS JOIN chunk c ON c.text_id = f.text_id
+      JOIN document_version d ON d.parse_id = c.parse_id
+    WHERE f.space_id = :space_id AND d.born IS NOT NULL AND d.died IS NULL
 """
 
 
@@ -99,7 +112,7 @@ def missing_texts(
         "is_new_space": int(is_new_space),
         "skips_refused": int(skips_refused),
     }
-    return connection.execute(_MISSING, parameters).fetchall()
+    return connection.execute(MISSING_TEXTS, parameters).fetchall()
 
 
 def put_vectors(
@@ -187,3 +200,18 @@ def lacking_texts(
         }
         lacking.update(row[0] for row in connection.execute(_LACKING, parameters))
     return lacking
+
+
+def has_vector(connection: Connection, key: bytes, space_id: int, *, skips_refused: bool) -> bool:
+    """Whether the space needs no inference for the embedding text of that key."""
+    parameters: dict[str, Value] = {
+        "key": key,
+        "space_id": space_id,
+        "skips_refused": int(skips_refused),
+    }
+    return connection.execute(_HAS_VECTOR, parameters).fetchone() is not None
+
+
+def refused_chunks(connection: Connection, space_id: int) -> int:
+    """Chunks of the head whose vector was refused: O(refused texts)."""
+    return int(connection.execute(_REFUSED_CHUNKS, {"space_id": space_id}).fetchone()[0])

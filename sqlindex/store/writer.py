@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from sqlindex.store.driver import Connection, connect
+from sqlindex.errors import CorruptIndexError
+from sqlindex.store.driver import Connection, connect, translated_errors
 from sqlindex.store.migrate import SCHEMA_VERSION, apply_pending, verify_version
 
 LOG_LIMIT_BYTES = 16_000_000
@@ -17,6 +18,10 @@ LOG_WAIT_MS = 500
 """How long that checkpoint waits for the readers of the moment."""
 
 WRITER_CACHE_KIB = 32_768
+
+
+OUR_TRIGGERS = {"version_frozen", "version_staged_first", "version_kept"}
+_TRIGGERS = "SELECT name FROM sqlite_schema WHERE type = 'trigger'"
 
 
 class Patience:
@@ -50,9 +55,19 @@ class Writer:
             self.connection.execute("PRAGMA journal_mode=WAL").fetchone()
             if version < SCHEMA_VERSION:
                 apply_pending(self.connection, from_version=version)
+            self._refuse_foreign_triggers()
         except BaseException:
             self.connection.close()
             raise
+
+    def _refuse_foreign_triggers(self) -> None:
+        """A trigger that somebody added would run with our next write."""
+        found = {row[0] for row in self.connection.execute(_TRIGGERS)}
+        if found - OUR_TRIGGERS:
+            raise CorruptIndexError(
+                f"index {self.path} has foreign triggers: {', '.join(sorted(found - OUR_TRIGGERS))}",
+                hint="drop them with the sqlite3 shell, or restore a backup",
+            )
 
     @contextmanager
     def transaction(self, *, durable: bool = False) -> Iterator[Connection]:
@@ -62,16 +77,17 @@ class Writer:
             durable: sync the log before returning, so that a power loss cannot undo the commit.
         """
         connection = self.connection
-        connection.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
-        connection.execute("BEGIN IMMEDIATE")
-        try:
-            yield connection
-            connection.execute("COMMIT")
-        except BaseException:
-            with suppress(Exception):
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
-            raise
+        with translated_errors(self.path):
+            connection.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                with suppress(Exception):
+                    if connection.in_transaction:
+                        connection.execute("ROLLBACK")
+                raise
 
     def bound_log(self) -> None:
         """Checkpoint when the log has grown."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sqlindex.cancellation import CancelToken
+from sqlindex.errors import CorruptIndexError
 from sqlindex.search.semantic.exact_cosine import VectorTable
 from sqlindex.store.driver import Connection
 from sqlindex.store.snapshot import chunk_columns
@@ -49,7 +50,7 @@ class GenerationView:
         text_ids = np.array([text_id for _, text_id in columns], np.int64)
         _, dimensions = space_of(connection, space_id)
         blocks = cancel.checked(read_vectors(connection, space_id, dimensions))
-        table = VectorTable.of_blocks(blocks, dimensions)
+        table = VectorTable.of_blocks(blocks, dimensions, np.unique(text_ids))
         rows = np.searchsorted(table.text_ids, text_ids)
         known = rows < len(table.text_ids)
         known[known] = table.text_ids[rows[known]] == text_ids[known]
@@ -70,8 +71,20 @@ class GenerationView:
         return (at >= 0) & (self.slots < behind[at])
 
     def positions_of(self, slots: Sequence[int]) -> npt.NDArray[np.int64]:
-        """Positions of slots that belong to the generation."""
+        """Positions of slots.
+
+        Raises:
+            CorruptIndexError: a slot is none of the generation's.
+        """
         import numpy as np
 
         wanted = np.array(slots, np.int64)
-        return self.by_slot[np.searchsorted(self.slots[self.by_slot], wanted)]
+        ascending = self.slots[self.by_slot]
+        at = np.minimum(np.searchsorted(ascending, wanted), len(ascending) - 1)
+        is_stray = ascending[at] != wanted
+        if is_stray.any():
+            raise CorruptIndexError(
+                f"the lexical table names slot {wanted[is_stray][0]}, which holds no chunk",
+                hint="run 'sqlindex check'",
+            )
+        return self.by_slot[at]

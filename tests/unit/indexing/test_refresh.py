@@ -12,6 +12,7 @@ import pytest
 from sqlindex import CancelToken, Document, Index, IndexConfig, MemorySource
 from sqlindex.config import ChunkConfig
 from sqlindex.errors import (
+    BadVectorError,
     CancelledError,
     DocumentRefusedError,
     DuplicateError,
@@ -23,6 +24,7 @@ from sqlindex.errors import (
     UsageError,
 )
 from sqlindex.model.documents import DocumentRef, RawDocument, Refusal, RefusalReason
+from sqlindex.store.connection import IndexFile
 from sqlindex.testing import HashingEmbedder
 
 
@@ -445,20 +447,153 @@ def test_pushed_documents_get_the_vectors_of_another_embedder_at_the_next_refres
 def test_a_damaged_text_is_healed_when_it_is_read_from_its_file_again(
     tmp_path: Path, folder: Path
 ) -> None:
-    from sqlindex.store.connection import IndexFile
-
     _write(folder, a="alpha " * 50)
     path = tmp_path / "i.db"
     with Index.open(path, create=True) as index:
         index.add_source(folder)
         index.refresh()
-    file = IndexFile.open(path, make=False, busy_timeout_ms=100)
-    with file.writing("test") as writer, writer.transaction() as connection:
-        connection.execute("UPDATE content_piece SET body = 'x' || substr(body, 2)")
-    file.close()
+    _damage_texts(path)
     with Index.open(path) as index:
         assert any("text" in finding.invariant for finding in index.check())
         _write(folder, b="alpha " * 50)
         index.refresh()
         assert index.check() == []
         assert _found(index, "alpha") == ["a.md", "b.md"]
+
+
+def _damage_texts(path: Path) -> None:
+    file = IndexFile.open(path, make=False, busy_timeout_ms=100)
+    with file.writing("test") as writer, writer.transaction() as connection:
+        connection.execute("UPDATE content_piece SET body = 'x' || substr(body, 2)")
+    file.close()
+
+
+@pytest.mark.req("A-12", "A-16")
+def test_verifying_heals_the_damaged_text_of_an_unchanged_document(
+    tmp_path: Path, folder: Path
+) -> None:
+    _write(folder, a="alpha " * 50)
+    path = tmp_path / "i.db"
+    with Index.open(path, create=True) as index:
+        index.add_source(folder)
+        index.refresh()
+        index.upsert("n", [Document("1", "beta")])
+    _damage_texts(path)
+    with Index.open(path) as index:
+        report = index.refresh(verify=True)
+        assert report.changes.count("reparsed") == 1
+        assert index.upsert("n", [Document("1", "beta")]).is_published
+        assert index.check() == []
+        assert not index.refresh(verify=True).is_published
+
+
+@pytest.mark.req("A-14", "A-17")
+def test_a_document_with_a_damaged_text_can_be_replaced_and_removed(
+    tmp_path: Path, folder: Path
+) -> None:
+    path = tmp_path / "i.db"
+    with Index.open(path, create=True) as index:
+        index.upsert("n", [Document("1", "alpha"), Document("2", "beta")])
+    _damage_texts(path)
+    with Index.open(path) as index:
+        index.upsert("n", [Document("1", "gamma"), Document("2", "delta"), Document("3", "new")])
+        assert _found(index, "gamma delta new alpha beta") == ["1", "2", "3"]
+        index.remove("n", ["1"])
+        assert _found(index, "gamma delta new") == ["2", "3"]
+
+
+@pytest.mark.req("A-21")
+def test_pushed_chunks_with_a_bad_vector_are_published_on_request(tmp_path: Path) -> None:
+    class Zeros(HashingEmbedder):
+        def embed_documents(self, texts):  # type: ignore[no-untyped-def]
+            vectors = super().embed_documents(texts)
+            vectors[[text == "bad" for text in texts]] = 0
+            return vectors
+
+    with Index.open(tmp_path / "i.db", create=True, embedder=Zeros()) as index:
+        documents = [Document("1", "bad"), Document("2", "good")]
+        with pytest.raises(BadVectorError, match="n: 1, lines 1-1"):
+            index.upsert("n", documents)
+        report = index.upsert("n", documents, allow_bad_vectors=True)
+        assert report.without_vector == ("n: 1, lines 1-1: all zeros",)
+        assert [h.document_id for h in index.search("good", mode="semantic").hits] == ["2"]
+        documents.append(Document("3", "more"))
+        index.add_source(MemorySource("n", documents))
+        plan = index.plan(allow_bad_vectors=True)
+        report = index.refresh(allow_bad_vectors=True)
+        assert (report.changes, report.embedded, report.reused) == (plan, 1, 1)
+
+
+@pytest.mark.req("A-3")
+def test_a_malformed_pattern_is_refused_before_the_source_is_registered(
+    index: Index, folder: Path
+) -> None:
+    with pytest.raises(UsageError, match=r"\["):
+        index.add_source(folder, include=["["])
+    assert index.status().sources == ()
+
+
+@pytest.mark.req("A-14")
+@pytest.mark.parametrize(
+    ("document_id", "raw"),
+    [
+        ("\ud800", RawDocument(b"x")),
+        ("a", RawDocument("x")),  # type: ignore[arg-type]  # what a host may do
+        ("a", RawDocument(b"x", metadata={"x": object()})),
+        ("a", RawDocument(b"x", modified_ns=2**70)),
+        ("a", RawDocument(b"x", title="\ud800")),
+    ],
+)
+def test_what_a_file_cannot_hold_is_a_source_error(
+    index: Index, document_id: str, raw: RawDocument
+) -> None:
+    source = _ListedSource([_ref(document_id)], {})
+    source.texts[document_id] = raw  # type: ignore[assignment]
+    source.read = lambda ref: raw  # type: ignore[method-assign]
+    index.add_source(source)
+    with pytest.raises(SourceError, match="listed"):
+        index.refresh()
+    assert index.status().generation == 0
+
+
+@pytest.mark.parametrize("name", ["documents_per_batch", "embedding_batch", "staged_fts_chunks"])
+def test_a_batch_size_below_one_is_an_error(name: str) -> None:
+    with pytest.raises(ValueError, match=name):
+        IndexConfig(**{name: 0})  # type: ignore[arg-type]
+
+
+@pytest.mark.req("A-17")
+def test_a_source_added_again_does_not_rewrite_where_its_old_documents_were(
+    index: Index, folder: Path
+) -> None:
+    other = folder.parent / "other"
+    other.mkdir()
+    index.add_source(folder, name="docs")
+    index.remove_source("docs")
+    index.add_source(other, name="docs")
+    assert [source.root for source in index.status().sources] == [str(other)]
+
+
+def test_a_text_in_place_of_several_names_is_an_error(index: Index) -> None:
+    index.upsert("s", [Document("s", "alpha")])
+    with pytest.raises(ValueError, match="several"):
+        index.remove("s", "s")
+    with pytest.raises(ValueError, match="several"):
+        index.refresh("s")
+    assert _found(index, "alpha") == ["s"]
+
+
+@pytest.mark.req("A-18")
+def test_the_texts_of_a_small_change_are_found_from_the_change(tmp_path: Path) -> None:
+    from sqlindex.store.vectors import MISSING_TEXTS
+
+    path = tmp_path / "i.db"
+    with Index.open(path, create=True, embedder=HashingEmbedder()) as index:
+        index.upsert("n", [Document(str(i), f"text {i}") for i in range(300)])
+    file = IndexFile.open(path, make=False, busy_timeout_ms=100)
+    parameters = {"build_id": 1, "space_id": 1, "is_new_space": 0, "skips_refused": 0}
+    with file.reading() as connection:
+        plan = connection.execute(f"EXPLAIN QUERY PLAN {MISSING_TEXTS}", parameters).fetchall()
+    file.close()
+    assert not [row[3] for row in plan if row[3].startswith("SCAN c")]
+    assert any("SEARCH c USING PRIMARY KEY (parse_id=?)" in row[3] for row in plan)

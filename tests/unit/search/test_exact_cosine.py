@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from sqlindex.search.semantic.exact_cosine import BLOCK_ROWS, VectorTable, cosines, top_positions
 
+ALL = np.arange(3_000)
+
 
 def _table(vectors: np.ndarray) -> VectorTable:
     return VectorTable(
@@ -29,7 +31,7 @@ def test_vectors_of_any_norm_and_width_get_their_cosine() -> None:
         query = random.normal(size=width).astype(np.float32) * 50
         exact = table.vectors.astype(np.float64) @ query.astype(np.float64)
         exact /= table.norms * np.linalg.norm(query.astype(np.float64))
-        assert np.abs(cosines(table, query) - exact).max() < 1e-6
+        assert np.abs(cosines(table, query, ALL) - exact).max() < 1e-6
 
 
 @pytest.mark.req("A-21")
@@ -37,10 +39,28 @@ def test_a_rows_score_does_not_depend_on_the_other_rows() -> None:
     random = np.random.default_rng(8)
     table = _table(random.normal(size=(2_500, 96)))
     query = random.normal(size=96).astype(np.float32)
-    whole = cosines(table, query)
+    whole = cosines(table, query, ALL[:2_500])
     for rows in (slice(0, 1), slice(17, 1_900), slice(2_499, 2_500)):
         part = VectorTable(table.text_ids[rows], table.norms[rows], table.vectors[rows])
-        assert (cosines(part, query) == whole[rows]).all()
+        assert (cosines(part, query, ALL[: len(part.norms)]) == whole[rows]).all()
+        assert (cosines(table, query, ALL[rows]) == whole[rows]).all()
+
+
+@pytest.mark.req("A-21")
+@pytest.mark.parametrize("scale", [1e-40, 1e-25, 1e-13, 1.0, 1e13, 1e20, 1e37])
+def test_norms_near_the_ends_of_float32_give_the_same_cosines(scale: float) -> None:
+    random = np.random.default_rng(9)
+    plain = random.normal(size=(3_000, 8)).astype(np.float32)
+    query = random.normal(size=8).astype(np.float32)
+    want = cosines(_table(plain), query, ALL)
+    mixed = plain.astype(np.float64)
+    mixed[::3] *= scale
+    found = cosines(_table(mixed.astype(np.float32)), query, ALL)
+    assert np.isfinite(found).all()
+    assert np.abs(found - want).max() < (2e-2 if scale < 1e-38 else 1e-6)
+    big_query = (query.astype(np.float64) * min(scale, 1e30)).astype(np.float32)
+    if big_query.any() and scale > 1e-38:
+        assert np.abs(cosines(_table(plain), big_query, ALL) - want).max() < 1e-6
 
 
 @given(

@@ -10,6 +10,7 @@ import pytest
 from sqlindex import CancelToken, Document, Filters, Hit, Index
 from sqlindex.errors import (
     CancelledError,
+    CorruptIndexError,
     EmbedderMismatchError,
     EmbedderRequiredError,
     FilterError,
@@ -108,6 +109,73 @@ def test_a_filter_for_a_source_that_is_not_registered_is_an_error(notes: Index) 
     with pytest.raises(UnknownSourceError, match="nothing") as caught:
         notes.search("pump", filters=Filters(sources=frozenset({"nothing"})))
     assert "notes, other" in caught.value.hint
+
+
+@pytest.mark.req("A-20")
+def test_dates_compare_as_moments_whatever_their_spelling(index: Index) -> None:
+    dates = ("20260101", "2026-W20-1", "2026-01-01T00:30:00+02:00", "2026-01-01T00:00:00.5Z")
+    index.upsert("n", [Document(date, "word", date=date) for date in dates])
+    assert index.get("2026-01-01T00:30:00+02:00").date == "2025-12-31T22:30:00Z"
+    new_year = {"20260101", "2026-01-01T00:00:00.5Z"}
+    assert set(_ids(index, "word", date_from="2026-12-01")) == set()
+    assert set(_ids(index, "word", date_to="2026-12-31")) == set(dates)
+    assert (
+        set(_ids(index, "word", date_from="2026-01-01T00:00:00Z", date_to="2026-01-01")) == new_year
+    )
+    assert _ids(index, "word", date_to="2025-12-31T23:00:00Z") == ["2026-01-01T00:30:00+02:00"]
+    assert _ids(index, "word", date_from="2026-05-11", date_to="2026-05-11") == ["2026-W20-1"]
+
+
+@pytest.mark.req("A-20")
+@pytest.mark.parametrize(
+    "filters",
+    [
+        {"tags_all": {str(i) for i in range(2_000)}},
+        {"path_glob": "*a" * 60_000},
+        {"path_prefix": "\udce9"},
+        {"metadata": {"x": "\udce9"}},
+    ],
+)
+def test_a_filter_that_sqlite_cannot_take_is_a_filter_error(
+    notes: Index, filters: dict[str, object]
+) -> None:
+    with pytest.raises(FilterError):
+        notes.search("pump", filters=Filters(**filters))  # type: ignore[arg-type]
+
+
+@pytest.mark.req("A-21")
+def test_a_lexical_row_without_a_chunk_is_an_error_in_every_mode(tmp_path: Path) -> None:
+    from sqlindex.store.connection import IndexFile
+
+    path = tmp_path / "i.db"
+    with Index.open(path, create=True, embedder=HashingEmbedder()) as index:
+        index.upsert("n", [Document("1", "alpha")])
+    file = IndexFile.open(path, make=False, busy_timeout_ms=100)
+    with file.writing("test") as writer, writer.transaction() as connection:
+        connection.execute("INSERT INTO chunk_fts_a(rowid, body) VALUES(77, 'ghost')")
+    file.close()
+    with Index.open(path, embedder=HashingEmbedder()) as index:
+        for mode in ("lexical", "hybrid"):
+            with pytest.raises(CorruptIndexError, match="slot 77"):
+                index.search("ghost", mode=mode)
+        assert index.check() != []
+
+
+@pytest.mark.req("A-26")
+def test_an_identity_with_another_width_is_refused(tmp_path: Path) -> None:
+    class Same(HashingEmbedder):
+        identity = "same"
+
+    with Index.open(tmp_path / "i.db", create=True, embedder=Same(dimensions=64)) as index:
+        index.upsert("n", [Document("1", "alpha")])
+    with Index.open(tmp_path / "i.db", embedder=Same(dimensions=32)) as index:
+        for attempt in (
+            lambda: index.upsert("n", [Document("2", "beta")]),
+            lambda: index.plan(),
+            lambda: index.search("alpha", mode="semantic"),
+        ):
+            with pytest.raises(EmbedderMismatchError, match="64"):
+                attempt()
 
 
 @pytest.mark.req("A-20")
