@@ -73,3 +73,11 @@ class SearchConfig:
     tags_weight: float = 1.0
     path_weight: float = 0.5
     busy_timeout_ms: int = 5_000
+
+    def __post_init__(self) -> None:
+        if self.rank_constant < 1:
+            raise ValueError(f"rank_constant must be at least 1, not {self.rank_constant}")
+        for name in ("title", "headings", "body", "tags", "path"):
+            weight = getattr(self, f"{name}_weight")
+            if not 0 <= weight < float("inf"):
+                raise ValueError(f"{name}_weight must be a number from 0 on, not {weight}")

@@ -49,7 +49,7 @@ def command(what: str, lines: str | None, source: str | None, as_json: bool, db:
     else:
         # The bytes of the text as they are: no newline translation, no escaping.
         sys.stdout.buffer.write(text.encode("utf-8"))
-        if not text.endswith("\n"):
+        if not text.endswith("\n") and (span is not None or sys.stdout.isatty()):
             sys.stdout.buffer.write(b"\n")
 
 

@@ -193,7 +193,11 @@ def _listed(listing: Listing) -> Iterator[DocumentRef | Refusal]:
     """What the adapter lists. A host's own database error must not pass for one of the index."""
     try:
         for entry in listing.adapter.list():
+            if not isinstance(entry, DocumentRef | Refusal):
+                raise TypeError(f"the listing names {type(entry).__name__}, no DocumentRef")
             if isinstance(entry, DocumentRef):
+                if not entry.document_id or "\0" in entry.document_id:
+                    raise ValueError(f"document id {entry.document_id!r} is empty or holds a NUL")
                 for text in (entry.document_id, entry.path, entry.type_name):
                     text.encode("utf-8")
             yield entry
@@ -206,8 +210,11 @@ def _listed(listing: Listing) -> Iterator[DocumentRef | Refusal]:
 def _read(listing: Listing, ref: DocumentRef) -> RawDocument | Refusal:
     try:
         raw = listing.adapter.read(ref)
-        if isinstance(raw, RawDocument):
-            _check(raw)
+        if isinstance(raw, Refusal):
+            return raw
+        if not isinstance(raw, RawDocument):
+            raise TypeError(f"it was read as {type(raw).__name__}, no RawDocument")
+        _check(raw)
         return raw
     except SqlindexError:
         raise

@@ -10,7 +10,12 @@ from itertools import islice
 
 from sqlindex.analysis.analyser import analyse, analyzer_fingerprint
 from sqlindex.cancellation import CancelToken
-from sqlindex.errors import CorruptIndexError, EmbedderMismatchError, SqlindexError
+from sqlindex.errors import (
+    CorruptIndexError,
+    EmbedderError,
+    EmbedderMismatchError,
+    SqlindexError,
+)
 from sqlindex.indexing.build import Embedded, embed_missing, stage_documents
 from sqlindex.indexing.diff import Listing, Rules, SourceDifference, walk
 from sqlindex.indexing.prepare import PreparedDocument, Workshop
@@ -161,7 +166,10 @@ def plan(connection: Connection, job: RefreshJob) -> Changes:
     Reads and parses what changed, writes nothing.
     """
     head = read_head(connection)
-    space = None if job.embedder is None else find_space(connection, job.embedder.identity)
+    space = None
+    if job.embedder is not None:
+        _require_identity(job.embedder)
+        space = find_space(connection, job.embedder.identity)
     if job.embedder is not None and space is not None:
         _require_width(job.embedder, space[1])
     space_id = 0 if space is None else space[0]
@@ -223,6 +231,7 @@ def _space(writer: Writer, job: RefreshJob, head: Head) -> tuple[int | None, boo
         return head.space_id, False
     if embedder is None:
         return None, False
+    _require_identity(embedder)
     found = find_space(writer.connection, embedder.identity)
     if found is None:
         with writer.transaction() as connection:
@@ -231,6 +240,15 @@ def _space(writer: Writer, job: RefreshJob, head: Head) -> tuple[int | None, boo
         space_id = found[0]
         _require_width(embedder, found[1])
     return space_id, head.space_id != space_id
+
+
+def _require_identity(embedder: Embedder) -> None:
+    identity: object = embedder.identity
+    dimensions: object = embedder.dimensions
+    if not isinstance(identity, str) or not identity:
+        raise EmbedderError(f"the embedder's identity is {identity!r}", hint="it must be a text")
+    if not isinstance(dimensions, int) or dimensions < 1:
+        raise EmbedderError(f"the embedder's dimensions are {dimensions!r}", hint="at least 1")
 
 
 def _require_width(embedder: Embedder, dimensions: int) -> None:

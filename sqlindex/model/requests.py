@@ -41,6 +41,13 @@ class Filters:
     date_to: str | None = None
     metadata: Mapping[str, str | int | float | bool | None] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        for name in ("sources", "extensions", "languages", "tags_any", "tags_all"):
+            value: object = getattr(self, name)
+            if isinstance(value, str):
+                raise ValueError(f"{name} must be a set of texts, not the text {value!r}")
+            object.__setattr__(self, name, frozenset(getattr(self, name)))
+
 
 @dataclass(frozen=True, slots=True)
 class SearchRequest:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import math
 import unicodedata
 from collections.abc import Iterable
 
@@ -12,7 +12,6 @@ from sqlindex.model.requests import Filters
 from sqlindex.store.driver import Value
 from sqlindex.store.snapshot import Condition
 
-_FIELD = r"[^\"\x00]{1,200}"
 # The document's own date, else the file's last change, as a moment of fixed width (see `dates`): a
 # day is its first second.
 _WHEN = """
@@ -73,25 +72,35 @@ def condition_of(filters: Filters) -> Condition | None:
         values["date_to"] = _moment(filters.date_to, "T23:59:59Z")
         parts.append(f"{_WHEN} <= :date_to")
     for position, (name, value) in enumerate(sorted(filters.metadata.items())):
-        if re.fullmatch(_FIELD, name) is None:
-            raise FilterError(
-                f"metadata field {name!r} cannot be filtered", hint="no quotes in field names"
-            )
-        values[f"field{position}"] = f'$."{name}"'
-        values[f"value{position}"] = _json_value(value)
-        parts.append(f"json_extract(d.metadata, :field{position}) IS :value{position}")
+        types, stored = _json_value(name, value)
+        values[f"field{position}"] = name
+        values[f"value{position}"] = stored
+        # json_each and not a JSON path: no character of a field's name means anything else.
+        parts.append(
+            f"EXISTS (SELECT 1 FROM json_each(d.metadata) WHERE key = :field{position} "
+            f"AND type IN ({types}) AND value IS :value{position})"
+        )
     if not parts:
         return None
     return Condition(" AND ".join(f"({part})" for part in parts), values)
 
 
-def _json_value(value: str | int | float | bool | None) -> Value:
-    """A metadata value as SQLite reads it from JSON: true is 1, a huge integer a real number."""
+def _json_value(name: str, value: object) -> tuple[str, Value]:
+    """(JSON types, value) of a metadata value as SQLite reads it: `true` is no 1 and no text."""
+    if value is None:
+        return "'null'", None
     if isinstance(value, bool):
-        return int(value)
-    if isinstance(value, int) and not -(2**63) <= value < 2**63:
-        return float(value)
-    return value
+        return ("'true'", 1) if value else ("'false'", 0)
+    if isinstance(value, str) and "\0" not in value:
+        return "'text'", value
+    if isinstance(value, int) and -(2**63) <= value < 2**63:
+        return "'integer', 'real'", value
+    if isinstance(value, float) and math.isfinite(value):
+        return "'integer', 'real'", value
+    raise FilterError(
+        f"metadata field {name!r} cannot be {value!r}",
+        hint="a text without NUL, a finite number of 64 bits, true, false or null",
+    )
 
 
 def _moment(text: str, time_of_day: str) -> str:
@@ -106,6 +115,8 @@ def _moment(text: str, time_of_day: str) -> str:
 
 def _encodable(texts: Iterable[str]) -> None:
     for text in texts:
+        if "\0" in text:
+            raise FilterError(f"{text!r} holds a NUL", hint="no document, tag or field has one")
         try:
             text.encode("utf-8")
         except UnicodeEncodeError:

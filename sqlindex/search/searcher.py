@@ -72,7 +72,7 @@ class Searcher:
         self._config = config
         self._uri_of = uri_of
         self._guard = Lock()
-        self._last_view: tuple[tuple[int, int], GenerationView] | None = None
+        self._last_view: tuple[tuple[int, int, int, int], GenerationView] | None = None
 
     def search(
         self,
@@ -284,7 +284,7 @@ class Searcher:
     ) -> GenerationView:
         from sqlindex.search.semantic.view import GenerationView
 
-        key = (generation, space_id)
+        key = (*self._file.identity(), generation, space_id)
         with self._guard:  # of several threads one reads, the others wait for it
             if self._last_view is None or self._last_view[0] != key:
                 view = GenerationView.read(connection, generation, space_id, cancel)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -104,7 +105,9 @@ def reference(document: Document) -> DocumentRef:
 def content(document: Document) -> RawDocument | Refusal:
     """The text of a document in UTF-8, with what the host said of it."""
     try:
-        data = document.text.encode()
+        # A mark at the start is a character of the host's text: decoding takes only one away.
+        mark = codecs.BOM_UTF8 if document.text.startswith("\ufeff") else b""
+        data = mark + document.text.encode()
     except UnicodeEncodeError as exc:
         return Refusal(
             document.id,

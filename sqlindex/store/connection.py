@@ -41,6 +41,7 @@ class IndexFile:
         self.path = path
         self._busy_timeout_ms = busy_timeout_ms
         self._idle: list[tuple[Connection, _FileState | None]] = []
+        self._identity = self.identity()
         self._guard = threading.Lock()
         self._pid = os.getpid()
         self._is_closed = False
@@ -80,6 +81,14 @@ class IndexFile:
             )
         verify_header(path)
         return cls(path, busy_timeout_ms=busy_timeout_ms)
+
+    def identity(self) -> tuple[int, int]:
+        """(device, inode) of the file that has the path now; (0, 0) if there is none."""
+        try:
+            found = os.stat(self.path)
+        except OSError:
+            return (0, 0)
+        return (found.st_dev, found.st_ino)
 
     def close(self) -> None:
         """Close the pooled connections; readings still under way finish and then close theirs."""
@@ -163,6 +172,12 @@ class IndexFile:
                 raise StorageError(f"index {self.path} was closed", hint="open it again")
             if self._pid != os.getpid():
                 self._idle, self._pid = [], os.getpid()
+            identity = self.identity()
+            if identity != self._identity:
+                # Another file has the name now, for example a restored copy.
+                self._identity = identity
+                while self._idle:
+                    self._idle.pop()[0].close()
             while self._idle:
                 connection, state = self._idle.pop()
                 if state is None or state == _FileState.of(self.path):

@@ -33,7 +33,7 @@ DRIVER_NAMES = ("sqlite3", "pysqlite3")
 
 
 def _load() -> Any:
-    name = os.environ.get("SQLINDEX_DRIVER", "sqlite3")
+    name = os.environ.get("SQLINDEX_DRIVER") or "sqlite3"
     if name not in DRIVER_NAMES:
         raise OptionalDependencyError(
             f"SQLINDEX_DRIVER={name!r} is no known driver", hint=f"one of {', '.join(DRIVER_NAMES)}"

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from sqlindex.errors import CorruptIndexError, DuplicateError, UnknownSourceError
+from sqlindex.errors import CorruptIndexError, DuplicateError, UnknownSourceError, UsageError
 from sqlindex.model.documents import FileStat, Refusal, RefusalReason
 from sqlindex.store.driver import Connection
 from sqlindex.store.stored_json import read_fields
@@ -82,7 +82,9 @@ def add_source(
 
     Raises:
         DuplicateError: the name, or the folder, is registered already.
+        UsageError: the name is empty or not encodable.
     """
+    _require_name(name)
     registered = list_sources(connection)
     for known in registered:
         if root is not None and known.root == root:
@@ -103,6 +105,17 @@ def add_source(
     }
     connection.execute(_ADD, row)
     return find_source(connection, name)
+
+
+def _require_name(name: object) -> None:
+    if not isinstance(name, str) or not name or "\0" in name:
+        raise UsageError(f"{name!r} is no name of a source", hint="a text that is not empty")
+    try:
+        name.encode("utf-8")
+    except UnicodeEncodeError:
+        raise UsageError(
+            f"{name!r} is not encodable to UTF-8", hint="name the source otherwise"
+        ) from None
 
 
 def remove_source(connection: Connection, source_id: int) -> None:

@@ -607,3 +607,45 @@ def test_the_shell_reads_what_the_program_wrote(db: Path) -> None:
         "guide/valve.md",
         "pump.md",
     ]
+
+
+def test_a_query_may_begin_with_a_dash_and_a_digit_and_needs_no_quotes(db: Path) -> None:
+    for words in (("-204417",), ("pump", "-1"), ("--", "-x"), ("the", "pump", "again")):
+        result = sqlindex("search", "--db", db, *words)
+        assert result.code == 0, result.err
+    mistyped = sqlindex("search", "--moed", "x", "--db", db)
+    assert mistyped.code == 2
+    assert "'--'" in mistyped.err
+
+
+def test_hits_of_several_sources_name_their_source(db: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "pump.md").write_text("a pump\n", encoding="utf-8")
+    with Index.open(db) as index:
+        index.add_source(other)
+        index.refresh()
+    listed = sqlindex("search", "pump", "--db", db, "--files").out.splitlines()
+    assert {"documents: pump.md", "other: pump.md"} <= set(listed)
+    assert sqlindex("search", "again", "--db", db, "--files").out == "guide/notes.txt\n"
+    unclear = sqlindex("get", "pump.md", "--db", db)
+    assert unclear.code == 3
+    assert "--source" in unclear.err
+
+
+def test_a_document_is_printed_exactly_in_a_pipe(db: Path, folder: Path) -> None:
+    (folder / "open.txt").write_bytes(b"first\r\nno end")
+    with Index.open(db) as index:
+        index.refresh()
+    command = [sys.executable, "-m", "sqlindex", "get", "open.txt", "--db", str(db)]
+    printed = subprocess.run(command, capture_output=True, check=True, env=clean_environment())
+    assert printed.stdout == b"first\r\nno end"
+
+
+@pytest.mark.parametrize("redirection", [">&-", "2>&-", ">&- 2>&-"])
+def test_closed_streams_are_no_reason_to_fail(db: Path, redirection: str) -> None:
+    for words in ("search pump", "status", "get pump.md", "refresh"):
+        line = f"{sys.executable} -m sqlindex {words} --db {db} {redirection}"
+        done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert "Traceback" not in done.stderr

@@ -100,8 +100,6 @@ def test_a_malformed_filter_is_an_error(index: Index) -> None:
     index.upsert("n", [Document("1", "alpha")])
     with pytest.raises(FilterError, match="ISO 8601"):
         index.search("alpha", filters=Filters(date_from="yesterday"))
-    with pytest.raises(FilterError, match="cannot be filtered"):
-        index.search("alpha", filters=Filters(metadata={'a"b': 1}))
 
 
 @pytest.mark.req("A-20")
@@ -176,6 +174,90 @@ def test_an_identity_with_another_width_is_refused(tmp_path: Path) -> None:
         ):
             with pytest.raises(EmbedderMismatchError, match="64"):
                 attempt()
+
+
+@pytest.mark.req("A-20")
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        ({"a\\b": "x"}, ["escapes"]),
+        ({"tab\tkey": "y"}, ["escapes"]),
+        ({'quo"te': "z"}, ["escapes"]),
+        ({"l": "[1,2]"}, ["text"]),
+        ({"b": True}, ["true"]),
+        ({"b": 1}, ["one"]),
+        ({"b": 1.0}, ["one"]),
+        ({"q": None}, ["null"]),
+        ({"ü.x": "dot"}, ["escapes"]),
+    ],
+)
+def test_a_metadata_filter_takes_exactly_the_value_and_its_type(
+    index: Index, wanted: dict[str, object], expected: list[str]
+) -> None:
+    index.upsert(
+        "n",
+        [
+            Document(
+                "escapes",
+                "word",
+                metadata={"a\\b": "x", "tab\tkey": "y", 'quo"te': "z", "ü.x": "dot"},
+            ),
+            Document("text", "word", metadata={"l": "[1,2]"}),
+            Document("list", "word", metadata={"l": [1, 2]}),
+            Document("true", "word", metadata={"b": True}),
+            Document("one", "word", metadata={"b": 1}),
+            Document("null", "word", metadata={"q": None}),
+        ],
+    )
+    assert _ids(index, "word", metadata=wanted) == expected
+
+
+@pytest.mark.req("A-20")
+@pytest.mark.parametrize(
+    "value", [{"b": 1}, [1], "a\0b", float("nan"), float("inf"), 10**400, 2**70]
+)
+def test_a_metadata_value_that_no_field_can_have_is_a_filter_error(
+    notes: Index, value: object
+) -> None:
+    with pytest.raises(FilterError, match=r"cannot be|NUL"):
+        notes.search("pump", filters=Filters(metadata={"v": value}))  # type: ignore[dict-item]
+
+
+@pytest.mark.req("A-20")
+@pytest.mark.parametrize("name", ["sources", "extensions", "languages", "tags_any", "tags_all"])
+def test_a_text_where_a_set_is_meant_is_an_error(name: str) -> None:
+    with pytest.raises(ValueError, match=name):
+        Filters(**{name: "plant"})  # type: ignore[arg-type]
+
+
+def test_an_open_index_serves_the_file_that_has_its_name_now(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        with Index.open(tmp_path / f"{name}.db", create=True, embedder=HashingEmbedder()) as made:
+            made.upsert("n", [Document(name, f"word {name}")])
+    with Index.open(tmp_path / "a.db", embedder=HashingEmbedder()) as index:
+        for mode in MODES:
+            assert _ids(index, "word", mode) == ["a"]
+        for suffix in ("", "-wal", "-shm"):
+            (tmp_path / f"b.db{suffix}").replace(tmp_path / f"a.db{suffix}")
+        for mode in MODES:
+            assert _ids(index, "word", mode) == ["b"]
+        index.upsert("n", [Document("c", "word c")])
+        assert _ids(index, "word", "lexical") == ["b", "c"]
+
+
+@pytest.mark.req("A-12")
+def test_a_mark_at_the_start_of_a_hosts_text_is_a_character_of_it(index: Index) -> None:
+    text = "\ufeffone\nbomline two"
+    index.upsert("n", [Document("b", text)])
+    (hit,) = index.search("bomline").hits
+    assert text[hit.start_char : hit.end_char] == hit.text
+    assert index.get("b").text == text
+
+
+def test_an_id_is_found_before_a_path_that_equals_it(index: Index) -> None:
+    index.upsert("s", [Document("same", "three", path="other"), Document("p2", "two", path="same")])
+    assert index.get("same").text == "three"
+    assert index.get("other").text == "three"
 
 
 @pytest.mark.req("A-20")
