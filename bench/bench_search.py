@@ -20,7 +20,7 @@ from sqlindex.model.requests import MODES, Mode
 from sqlindex.search.lexical.match_expression import any_of
 from sqlindex.sources.memory import Document
 from sqlindex.store.connection import IndexFile
-from sqlindex.store.generations import read_head
+from sqlindex.store.head import read_head
 from sqlindex.store.lexical import FieldWeights, matches
 from sqlindex.store.vectors import read_vectors, space_of
 from sqlindex.testing.embedders import HashingEmbedder

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from bench.child import run_child
@@ -42,13 +43,21 @@ def run(n: int | None) -> Iterator[Figure]:
         index_path = Path(folder) / "index.db"
         run_child("build", index_path, str(chunks))
         search = ("search", Texts().query(), "--db", str(index_path), "--mode", "lexical")
+        compiled = _environment(Path(folder) / "bytecode")
         bare_ms: list[float] = []
         search_ms: list[float] = []
+        uncompiled_ms: list[float] = []
         for turn in range(ROUNDS + 1):
-            samples = _run_ms(_BARE), _run_ms(("-m", "sqlindex", *search))
-            if turn > 0:  # the first pair warms the disk's cache
+            command = ("-m", "sqlindex", *search)
+            samples = (
+                _run_ms(_BARE, compiled),
+                _run_ms(command, compiled),
+                _run_ms(command, _environment(None)),
+            )
+            if turn > 0:  # the first round compiles the modules and warms the disk's cache
                 bare_ms.append(samples[0])
                 search_ms.append(samples[1])
+                uncompiled_ms.append(samples[2])
         imported = _imported(search)
     bare = statistics.median(bare_ms)
     yield Figure(
@@ -69,14 +78,36 @@ def run(n: int | None) -> Iterator[Figure]:
         baseline=bare,
         repeats=tuple(ours / theirs for ours, theirs in zip(search_ms, bare_ms, strict=True)),
     )
+    yield Figure(
+        figure="startup.search_uncompiled_to_bare_python",
+        value=statistics.median(uncompiled_ms) / bare,
+        unit="ratio",
+        n=chunks,
+        baseline=bare,
+    )
     heavy = sum(name in imported for name in HEAVY)
     yield at_most("startup.heavy_imports", heavy, "packages", chunks, 0)
 
 
-def _run_ms(arguments: Sequence[str]) -> float:
+def _environment(bytecode: Path | None) -> dict[str, str]:
+    """With compiled modules, as every installation has them, in a folder of the benchmark's own; or
+    without, as where `PYTHONDONTWRITEBYTECODE` is set and a checkout is run."""
+    kept = {
+        k: v
+        for k, v in os.environ.items()
+        if k not in ("PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX")
+    }
+    if bytecode is None:
+        return {**kept, "PYTHONDONTWRITEBYTECODE": "1"}
+    return {**kept, "PYTHONPYCACHEPREFIX": str(bytecode)}
+
+
+def _run_ms(arguments: Sequence[str], environment: Mapping[str, str]) -> float:
     """Run Python to its end; a search that found nothing or failed is no measurement."""
     started = time.perf_counter()
-    done = subprocess.run([sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, env=environment
+    )
     elapsed_ms = (time.perf_counter() - started) * 1000
     if done.returncode or (arguments is not _BARE and not done.stdout.strip()):
         raise UsageError(f"the search failed: {done.stderr.strip()[-500:]}")

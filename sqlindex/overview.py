@@ -11,8 +11,8 @@ from sqlindex.sources.paths import path_of
 from sqlindex.store.connection import IndexFile
 from sqlindex.store.documents import count_live
 from sqlindex.store.driver import Connection, driver_name, sqlite_version
-from sqlindex.store.generations import read_head
-from sqlindex.store.migrate import SCHEMA_VERSION
+from sqlindex.store.head import read_head
+from sqlindex.store.header import SCHEMA_VERSION
 from sqlindex.store.settings import get_setting
 from sqlindex.store.sources import SourceRow, list_sources, refusals
 from sqlindex.store.vectors import space_of

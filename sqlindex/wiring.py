@@ -134,7 +134,7 @@ class Wiring:
         Raises:
             EmbedderRequiredError: the index has vectors and no embedder keeps them up.
         """
-        from sqlindex.store.generations import read_head
+        from sqlindex.store.head import read_head
 
         head = read_head(connection)
         if head.space_id is not None and head.documents and self.embedder() is None:

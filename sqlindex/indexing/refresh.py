@@ -32,7 +32,6 @@ from sqlindex.store.documents import stage_removals
 from sqlindex.store.driver import Connection
 from sqlindex.store.generations import (
     ChangeCounts,
-    Head,
     begin_build,
     changed_chunks,
     clear_superseded,
@@ -40,9 +39,9 @@ from sqlindex.store.generations import (
     end_staging,
     has_changes,
     publish,
-    read_head,
     stage_lexical,
 )
+from sqlindex.store.head import Head, read_head
 from sqlindex.store.lexical import LexicalTable
 from sqlindex.store.sources import (
     drop_file_stats,

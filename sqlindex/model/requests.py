@@ -49,6 +49,9 @@ class Filters:
             object.__setattr__(self, name, frozenset(getattr(self, name)))
 
 
+NO_FILTERS = Filters()
+
+
 @dataclass(frozen=True, slots=True)
 class SearchRequest:
     """One search.
@@ -64,7 +67,7 @@ class SearchRequest:
     mode: Mode | None = None
     limit: int = DEFAULT_LIMIT
     offset: int = 0
-    filters: Filters = Filters()
+    filters: Filters = NO_FILTERS
 
     def __post_init__(self) -> None:
         if self.mode is not None and self.mode not in MODES:

@@ -16,7 +16,7 @@ from sqlindex.store.catalog import (
     read_document,
 )
 from sqlindex.store.driver import Connection
-from sqlindex.store.generations import read_head
+from sqlindex.store.head import read_head
 from sqlindex.store.snapshot import ChunkRow, read_chunk
 
 

@@ -18,22 +18,19 @@ from sqlindex.errors import (
     EmbedderRequiredError,
     RebuildRequiredError,
 )
-from sqlindex.model.requests import Mode, SearchRequest
+from sqlindex.model.requests import NO_FILTERS, Filters, Mode, SearchRequest
 from sqlindex.model.results import Hit, SearchResult
-from sqlindex.search.candidates import condition_of
 from sqlindex.search.lexical.channel import LexicalChannel
 from sqlindex.search.snippets import snippet
 from sqlindex.store.connection import IndexFile
 from sqlindex.store.driver import Connection
-from sqlindex.store.generations import Head, read_head
+from sqlindex.store.head import Head, read_head
 from sqlindex.store.snapshot import (
     ChunkRow,
     Condition,
     read_chunk,
     version_ranges,
 )
-from sqlindex.store.sources import find_source
-from sqlindex.store.vectors import space_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -97,7 +94,7 @@ class Searcher:
             UnknownSourceError: a filter names a source that is not registered.
         """
         cancel.check()
-        condition = condition_of(request.filters)
+        condition = _condition_of(request.filters)
         pinned = self._head()
         self._require_sources(request.filters.sources)
         mode, embedder = _effective_mode(request.mode, embedder_of, pinned)
@@ -145,6 +142,8 @@ class Searcher:
 
     def _require_sources(self, names: frozenset[str]) -> None:
         if names:
+            from sqlindex.store.sources import find_source
+
             with self._file.reading() as connection:
                 for name in sorted(names):
                     find_source(connection, name)
@@ -156,6 +155,7 @@ class Searcher:
 
     def _embed(self, query: str, embedder: Embedder | None, head: Head) -> npt.NDArray[np.float32]:
         from sqlindex.search.semantic.query_vector import embed_query
+        from sqlindex.store.vectors import space_of
 
         assert embedder is not None
         if head.space_id is None:
@@ -368,6 +368,14 @@ def _rank_by_position(ranking: npt.NDArray[np.int64], size: int) -> npt.NDArray[
     ranks = np.zeros(size, np.int64)
     ranks[ranking] = np.arange(1, len(ranking) + 1)
     return ranks
+
+
+def _condition_of(filters: Filters) -> Condition | None:
+    if filters == NO_FILTERS:
+        return None
+    from sqlindex.search.candidates import condition_of
+
+    return condition_of(filters)
 
 
 def _fusion_of(mode: Mode) -> str | None:

@@ -14,7 +14,7 @@ from sqlindex.store.checksum import check8
 from sqlindex.store.contents import read_content
 from sqlindex.store.documents import damaged_versions
 from sqlindex.store.driver import Connection
-from sqlindex.store.generations import Head, read_head
+from sqlindex.store.head import Head, read_head
 from sqlindex.store.lexical import Analyse, lexical_rows
 from sqlindex.store.parses import damaged_parses
 from sqlindex.store.sources import list_sources, refusals

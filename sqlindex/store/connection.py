@@ -15,18 +15,15 @@ import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sqlindex.cancellation import CancelToken
 from sqlindex.errors import NoIndexError, NotAnIndexError, StorageError
 from sqlindex.store.driver import Connection, connect, translated_errors
-from sqlindex.store.lock import WriterLock
-from sqlindex.store.migrate import (
-    SCHEMA_VERSION,
-    create,
-    verify_header,
-    verify_version,
-)
-from sqlindex.store.writer import Patience, Writer
+from sqlindex.store.header import SCHEMA_VERSION, verify_header, verify_version
+
+if TYPE_CHECKING:
+    from sqlindex.store.writer import Patience, Writer
 
 
 class IndexFile:
@@ -45,7 +42,7 @@ class IndexFile:
         self._guard = threading.Lock()
         self._pid = os.getpid()
         self._is_closed = False
-        self._patience = Patience()
+        self._patience: Patience | None = None
         with _files_guard:
             _files.add(self)
 
@@ -61,6 +58,8 @@ class IndexFile:
         # One lock file and one log for all names of a file: SQLite follows links to its sidecars too.
         path = Path(os.path.realpath(path))
         if make and not path.exists():
+            from sqlindex.store.migrate import create
+
             with suppress(FileExistsError):  # another process made it first
                 create(path)
         try:
@@ -152,8 +151,12 @@ class IndexFile:
             LockedError: another writer holds the index.
             CancelledError: cancelled while waiting for the other writer.
         """
+        from sqlindex.store.lock import WriterLock
+        from sqlindex.store.writer import Patience, Writer
+
         if self._is_closed:
             raise StorageError(f"index {self.path} was closed", hint="open it again")
+        self._patience = self._patience or Patience()
         lock = WriterLock(self.path)
         lock.acquire(purpose, wait_s=wait_s, cancel=cancel)
         try:

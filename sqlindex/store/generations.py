@@ -7,8 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from sqlindex.cancellation import CancelToken
-from sqlindex.errors import CorruptIndexError, HeadMovedError
+from sqlindex.errors import HeadMovedError
 from sqlindex.store.driver import Connection
+from sqlindex.store.head import Head, read_head
 from sqlindex.store.lexical import (
     Analyse,
     LexicalTable,
@@ -24,20 +25,6 @@ _STAGED_BATCH = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
-    """The accepted generation, its lexical table, vector space and analyser."""
-
-    generation: int
-    lexical: LexicalTable
-    space_id: int | None
-    analyzer: str
-    documents: int
-    chunks: int
-    embedded_chunks: int
-    published_at: str
-
-
-@dataclass(frozen=True, slots=True)
 class ChangeCounts:
     """What a generation changed against the one before it, in documents and embedded texts."""
 
@@ -48,10 +35,6 @@ class ChangeCounts:
     embedded: int = 0
 
 
-_HEAD = """
-    SELECT h.generation, h.lexical, g.space_id, g.analyzer, g.documents, g.chunks, g.embedded_chunks, g.published_at
-    FROM head h JOIN generation g USING(generation)
-"""
 _BEGIN = "INSERT INTO build(base_generation, started_at) VALUES(:base, :now)"
 _ABANDONED = """
     DELETE FROM document_version WHERE build_id IN (SELECT build_id FROM build) AND born IS NULL
@@ -127,21 +110,6 @@ _MOVE_HEAD = """
     UPDATE head SET generation = :generation, lexical = :lexical, next_slot = max(next_slot, :next_slot)
     WHERE singleton = 1 AND generation = :base
 """
-
-
-def read_head(connection: Connection) -> Head:
-    """The accepted generation.
-
-    Raises:
-        CorruptIndexError: the head names none.
-    """
-    found = connection.execute(_HEAD).fetchone()
-    if found is None:
-        raise CorruptIndexError(
-            "the head names no published generation",
-            hint="run 'sqlindex check', restore a backup or index again",
-        )
-    return Head(*found)
 
 
 def begin_build(connection: Connection) -> tuple[int, Head]:

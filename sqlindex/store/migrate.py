@@ -9,20 +9,18 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from sqlindex.errors import NewerSchemaError, NotAnIndexError, StorageError
+from sqlindex.errors import StorageError
 from sqlindex.store.driver import (
     Connection,
     connect,
     is_complete_statement,
-    read_header,
     translated_errors,
 )
+from sqlindex.store.header import APPLICATION_ID
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
-APPLICATION_ID = 0x73716978
-"""`sqix`: says that an SQLite file is one of ours (`PRAGMA application_id`, seen by `file`)."""
 
 PAGE_SIZE = 4_096
 """Smallest log for a small publish; see docs/decisions/0003-page-size.md."""
@@ -62,10 +60,6 @@ def _folder() -> Traversable:
     if beside.is_dir():
         return beside
     raise StorageError("the package's migrations are missing", hint="install sqlindex again")
-
-
-SCHEMA_VERSION = 5
-"""Number of the last migration; kept as a constant so that opening an index reads no SQL files."""
 
 
 def create(path: Path) -> None:
@@ -150,29 +144,4 @@ def split_statements(sql: str) -> Iterator[str]:
     ):
         raise StorageError(
             "a migration ends in the middle of a statement", hint="install sqlindex again"
-        )
-
-
-def verify_header(path: Path) -> int:
-    """The schema version of the index at `path`, read without changing anything.
-
-    Raises:
-        NotAnIndexError: an SQLite file of another program, or no SQLite file.
-        NewerSchemaError: made by a newer version of this program.
-    """
-    application_id, user_version = read_header(path)
-    if application_id != APPLICATION_ID or user_version < 1:
-        raise NotAnIndexError(
-            f"{path} is not a sqlindex file", hint="name an index made by 'sqlindex init'"
-        )
-    verify_version(path, user_version)
-    return user_version
-
-
-def verify_version(path: Path, user_version: int) -> None:
-    """Refuse a schema that this program does not know yet."""
-    if user_version > SCHEMA_VERSION:
-        raise NewerSchemaError(
-            f"index {path} was made by a newer version (schema {user_version}, this program knows {SCHEMA_VERSION})",
-            hint="upgrade sqlindex",
         )

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from sqlindex.errors import CorruptIndexError
 from sqlindex.store.driver import Connection, connect, translated_errors
-from sqlindex.store.migrate import SCHEMA_VERSION, apply_pending, verify_version
+from sqlindex.store.header import SCHEMA_VERSION, verify_version
+from sqlindex.store.migrate import apply_pending
 
 LOG_LIMIT_BYTES = 16_000_000
 """The writer asks for a truncating checkpoint once the log is longer."""

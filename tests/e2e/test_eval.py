@@ -25,7 +25,7 @@ from sqlindex.model.requests import MODES
 from sqlindex.ports import Embedder
 from sqlindex.sources.memory import Document
 from sqlindex.store.connection import IndexFile
-from sqlindex.store.generations import read_head
+from sqlindex.store.head import read_head
 from sqlindex.store.snapshot import chunk_columns, read_chunk
 from sqlindex.store.vectors import read_vectors
 from sqlindex.testing.embedders import HashingEmbedder

@@ -18,8 +18,9 @@ from sqlindex.errors import CorruptIndexError, LockedError, NoIndexError, Storag
 from sqlindex.store.connection import IndexFile
 from sqlindex.store.contents import PIECE_CHARS, put_content, read_content, read_span
 from sqlindex.store.driver import Connection, connect_memory
+from sqlindex.store.header import SCHEMA_VERSION
 from sqlindex.store.lock import WriterLock
-from sqlindex.store.migrate import SCHEMA_VERSION, apply_pending, migrations, split_statements
+from sqlindex.store.migrate import apply_pending, migrations, split_statements
 
 Shell = Callable[[Path, str], list[str]]
 

@@ -1,0 +1,43 @@
+"""The head: which generation is accepted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlindex.errors import CorruptIndexError
+from sqlindex.store.driver import Connection
+from sqlindex.store.lexical import LexicalTable
+
+_HEAD = """
+    SELECT h.generation, h.lexical, g.space_id, g.analyzer, g.documents, g.chunks, g.embedded_chunks, g.published_at
+    FROM head h JOIN generation g USING(generation)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The accepted generation, its lexical table, vector space and analyser."""
+
+    generation: int
+    lexical: LexicalTable
+    space_id: int | None
+    analyzer: str
+    documents: int
+    chunks: int
+    embedded_chunks: int
+    published_at: str
+
+
+def read_head(connection: Connection) -> Head:
+    """The accepted generation.
+
+    Raises:
+        CorruptIndexError: the head names none.
+    """
+    found = connection.execute(_HEAD).fetchone()
+    if found is None:
+        raise CorruptIndexError(
+            "the head names no published generation",
+            hint="run 'sqlindex check', restore a backup or index again",
+        )
+    return Head(*found)
