@@ -26,13 +26,10 @@ HEAVY = ("numpy", "sqlite_utils", "rich", "onnxruntime")
 
 _BARE = ("-c", "pass")
 _MODULES = """
-import json, runpy, sys
-sys.argv = ["sqlindex", *json.loads(sys.argv[1])]
-try:
-    runpy.run_module("sqlindex", run_name="__main__", alter_sys=True)
-except SystemExit as exit:
-    code = exit.code
-sys.stderr.write("\\n" + json.dumps([code or 0, sorted({m.partition(".")[0] for m in sys.modules})]))
+import json, sys
+from sqlindex.cli.main import run
+code = run(json.loads(sys.argv[1]))
+sys.stderr.write("\\n" + json.dumps([code, sorted({m.partition(".")[0] for m in sys.modules})]))
 """
 
 
@@ -48,7 +45,7 @@ def run(n: int | None) -> Iterator[Figure]:
         search_ms: list[float] = []
         uncompiled_ms: list[float] = []
         for turn in range(ROUNDS + 1):
-            command = ("-m", "sqlindex", *search)
+            command = (*_entry(), *search)
             samples = (
                 _run_ms(_BARE, compiled),
                 _run_ms(command, compiled),
@@ -87,6 +84,12 @@ def run(n: int | None) -> Iterator[Figure]:
     )
     heavy = sum(name in imported for name in HEAVY)
     yield at_most("startup.heavy_imports", heavy, "packages", chunks, 0)
+
+
+def _entry() -> tuple[str, ...]:
+    """The installed command, as people run it; without an installation, the module."""
+    script = Path(sys.executable).parent / "sqlindex"
+    return (str(script),) if script.is_file() else ("-m", "sqlindex")
 
 
 def _environment(bytecode: Path | None) -> dict[str, str]:

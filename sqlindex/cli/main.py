@@ -6,12 +6,12 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 from typing import NoReturn
 
 import click
 
-from sqlindex.cli.interrupts import exit_code_of_signal
 from sqlindex.cli.output import print_error, print_json_error
 from sqlindex.errors import CancelledError, SqlindexError
 
@@ -84,7 +84,13 @@ def cli() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and exit."""
-    sys.exit(run(sys.argv[1:] if arguments is None else list(arguments)))
+    code = run(sys.argv[1:] if arguments is None else list(arguments))
+    with suppress(OSError):  # nobody reads any more
+        sys.stdout.flush()
+        sys.stderr.flush()
+    # Every file is closed by now. To take the interpreter apart piece by piece would cost a tenth of
+    # a search.
+    os._exit(code)
 
 
 def run(arguments: list[str]) -> int:
@@ -110,6 +116,8 @@ def run(arguments: list[str]) -> int:
     except CancelledError as exc:
         if wants_json:
             print_json_error(exc.code, str(exc), exc.hint, retryable=exc.retryable)
+        from sqlindex.cli.interrupts import exit_code_of_signal
+
         print_error(f"interrupted: {exc.hint}", "")
         return exit_code_of_signal()
     except SqlindexError as exc:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlindex.analysis.analyser import analyzer_fingerprint
 from sqlindex.analysis.terms import query_terms
@@ -44,8 +43,7 @@ if TYPE_CHECKING:
 FUSION = "rrf"
 
 
-@dataclass(frozen=True, slots=True)
-class Ranked:
+class Ranked(NamedTuple):
     """A chunk on its way to being a hit."""
 
     slot: int

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from sqlindex.analysis.terms import query_terms
 
@@ -18,28 +19,38 @@ def snippet(text: str, terms: Sequence[str], *, max_chars: int = SNIPPET_CHARS) 
     Line breaks become spaces. Without a matching line, the chunk's beginning.
     """
     wanted = set(terms)
+    words_of = _ascii_words if all(term.isascii() for term in terms) else query_terms
     lines = [" ".join(line.split()) for line in text[:_MAX_SCANNED_CHARS].split("\n")]
     lines = [line for line in lines if line]
     if not lines:
         return ""
     best = 0
     if wanted:
-        counts = [len(wanted.intersection(query_terms(line))) for line in lines]
+        counts = [len(wanted.intersection(words_of(line))) for line in lines]
         best = max(range(len(lines)), key=lambda i: (counts[i], -i))
-    shown = _around_term(lines[best], wanted, max_chars)
+    shown = _around_term(lines[best], wanted, words_of, max_chars)
     if shown is None:
         joined = " ".join(lines[best:])
         shown = joined if len(joined) <= max_chars else _cut(joined, 0, max_chars)
     return shown
 
 
-def _around_term(line: str, wanted: set[str], max_chars: int) -> str | None:
+def _ascii_words(text: str) -> list[str]:
+    """Words as far as ASCII terms can match them: cheaper than `query_terms`, which is exact for all
+    scripts, and enough to choose what to show."""
+    folded = text if text.isascii() else unicodedata.normalize("NFKD", text.casefold())
+    return re.findall("[0-9a-z]+", folded.encode("ascii", "ignore").decode().lower())
+
+
+def _around_term(
+    line: str, wanted: set[str], words_of: Callable[[str], list[str]], max_chars: int
+) -> str | None:
     """For a line longer than the snippet: the part with its first matching word."""
     if len(line) <= max_chars:
         return None
     position = 0
     for word in line.split(" "):
-        if wanted.intersection(query_terms(word)):
+        if wanted.intersection(words_of(word)):
             return _cut(line, max(0, position - max_chars // 3), max_chars)
         position += len(word) + 1
     return _cut(line, 0, max_chars)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from sqlindex.errors import CorruptIndexError
 from sqlindex.store.driver import Connection
@@ -14,8 +14,7 @@ _HEAD = """
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+class Head(NamedTuple):
     """The accepted generation, its lexical table, vector space and analyser."""
 
     generation: int

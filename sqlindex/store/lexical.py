@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from sqlindex.store.contents import read_content
 from sqlindex.store.driver import Connection, Row, Value
@@ -18,8 +17,7 @@ Analyse = Callable[[str], str]
 HEADING_SEPARATOR = " › "
 
 
-@dataclass(frozen=True, slots=True)
-class FieldWeights:
+class FieldWeights(NamedTuple):
     """BM25 weights of the columns."""
 
     title: float
