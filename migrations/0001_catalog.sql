@@ -56,10 +56,10 @@ CREATE TABLE section(
   ord INTEGER NOT NULL,
   start_char INTEGER NOT NULL,
   end_char INTEGER NOT NULL,
-  level INTEGER NOT NULL,                                -- 1 to 6, 0 before the first heading
+  level INTEGER NOT NULL,                                -- depth of the heading, 0 before the first
   heading_line INTEGER NOT NULL,                         -- 1-based, 0 without a heading
   heading_path TEXT NOT NULL,                            -- JSON array, outermost first
-  kind TEXT NOT NULL CHECK(kind IN ('body', 'front_matter')),
+  kind TEXT NOT NULL CHECK(kind IN ('body', 'front_matter', 'raw')),   -- only body is embedded
   PRIMARY KEY(parse_id, ord)
 ) STRICT, WITHOUT ROWID;
 

@@ -40,7 +40,7 @@ def chunk_document(text: str, parsed: ParsedDocument, config: ChunkConfig) -> li
     table = LineTable(text)
     chunks: list[ChunkSpan] = []
     for section, start, end in _groups(text, parsed):
-        is_embedded = parsed.sections[section].kind is not SectionKind.FRONT_MATTER
+        is_embedded = parsed.sections[section].kind is SectionKind.BODY
         if end - start <= config.target_chars:
             pieces = iter(((start, end),))
         else:

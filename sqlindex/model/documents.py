@@ -11,7 +11,7 @@ NO_METADATA: Mapping[str, object] = MappingProxyType({})
 
 
 class RefusalReason(StrEnum):
-    """Why a document that a source offers is not in the index."""
+    """Why a document that a source offers, or a file that it leaves out, is not in the index."""
 
     TRAVERSAL = "traversal"
     """The id leaves the root (`..`, absolute, or NUL)."""
@@ -35,11 +35,43 @@ class RefusalReason(StrEnum):
     """It was listed and is gone."""
     PARSER = "parser"
     """The parser failed on it."""
+    HIDDEN = "hidden"
+    """Left out: its name begins with a dot."""
+    SECRET = "secret"
+    """Left out: files of this name commonly hold keys or logins."""
+    IGNORED = "ignored"
+    """Left out by an ignore file."""
+    DEFAULT_IGNORED = "default_ignored"
+    """Left out by name: version control, installed packages, environments, caches."""
+    EXCLUDED = "excluded"
+    """Left out by an exclude pattern of its source."""
+    NOT_INCLUDED = "not_included"
+    """Left out: no include pattern of its source matches."""
+    OWN_FILE = "own_file"
+    """Left out: the index itself or one of its sidecars."""
 
     @property
     def keeps_last_version(self) -> bool:
         """Whether the version indexed earlier stays, because the reason may be transient."""
         return self in (RefusalReason.UNREADABLE, RefusalReason.CHANGED)
+
+    @property
+    def is_left_out(self) -> bool:
+        """Whether a rule of the source keeps it out: no fault of the document."""
+        return self in _LEFT_OUT
+
+
+_LEFT_OUT = frozenset(
+    (
+        RefusalReason.HIDDEN,
+        RefusalReason.SECRET,
+        RefusalReason.IGNORED,
+        RefusalReason.DEFAULT_IGNORED,
+        RefusalReason.EXCLUDED,
+        RefusalReason.NOT_INCLUDED,
+        RefusalReason.OWN_FILE,
+    )
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,21 +142,30 @@ class SectionKind(StrEnum):
 
     BODY = "body"
     FRONT_MATTER = "front_matter"
+    """Metadata above a text: found lexically, never embedded, joined with nothing."""
+    RAW = "raw"
+    """What people do not read as text (scripts in HTML, outputs of a notebook): found lexically,
+    never embedded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
     """A part of a document under one heading.
 
-    The sections of a document are in order, do not overlap and cover its text.
+    The sections of a document are in order, do not overlap and cover its text. Each begins at the
+    start of a line.
 
     Attributes:
         start_char: offset of the first character, the heading's line included.
         end_char: offset after the last character.
         heading_path: headings from the outermost to this section's own; empty before the first.
-        level: 1 to 6, or 0 for text before the first heading.
-        heading_line: 1-based line of the heading, or 0 without one.
-        kind: body, or front matter (indexed as a chunk of its own, never embedded).
+            For code the names of definitions, for structured text its keys.
+        level: depth of the heading from 1 (in Markdown 1 to 6); 0 where `heading_path` is empty
+            and the section has no heading.
+        heading_line: 1-based line of the heading, which is the section's first line or one of its
+            first (below decorators, comments); 0 if the section has none of its own: the text
+            before the first one, or what stands in a class after its last method.
+        kind: see `SectionKind`.
     """
 
     start_char: int
@@ -146,12 +187,53 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
+class Block:
+    """Lines of one section that read as one: kept in one chunk where they fit into it.
+
+    Blocks are in order of `start_char`, outer before inner; they nest or are disjoint. Each begins
+    at the start of a line and ends at the end of one.
+
+    Attributes:
+        start_char: offset of the first character of its first line.
+        end_char: offset after the last character of its last line, line ending excluded.
+        header_end_char: end of the lines that explain all others, from the block's start on (the
+            head of a table, the first record of a CSV file): a chunk that begins below them gets
+            them as its context. Equal to `start_char` for none.
+    """
+
+    start_char: int
+    end_char: int
+    header_end_char: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """What a part of a text reads as where that differs from its characters.
+
+    Markup reads as nothing or a space, an entity or an escape as its character. Matching and
+    embedding see the rendered text; stored text and offsets stay those of the file. In order, not
+    overlapping; `text` holds no line break that the part does not hold.
+
+    Attributes:
+        start_char: offset of the first character.
+        end_char: offset after the last one; more than `start_char`.
+        text: what a reader sees in its place, often nothing.
+    """
+
+    start_char: int
+    end_char: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class ParsedDocument:
     """What a parser found in a text; offsets index that text as it is.
 
     Attributes:
         sections: see `Section`; never empty for a text with a non-blank line.
         links: in order of `start_char`.
+        blocks: see `Block`.
+        rendered: see `Rendered`; empty for texts that read as they stand.
         title: from the text (front matter or first heading), else None.
         date: ISO 8601, from front matter, else None.
         tags: from front matter, in order, without duplicates.
@@ -162,6 +244,8 @@ class ParsedDocument:
     sections: tuple[Section, ...]
     language: str
     links: tuple[Link, ...] = ()
+    blocks: tuple[Block, ...] = ()
+    rendered: tuple[Rendered, ...] = ()
     title: str | None = None
     date: str | None = None
     tags: tuple[str, ...] = ()

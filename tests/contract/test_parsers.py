@@ -12,10 +12,13 @@ from hypothesis import strategies as st
 
 from sqlindex.chunking.chunker import chunk_document
 from sqlindex.config import ChunkConfig
-from sqlindex.model.documents import ParsedDocument
+from sqlindex.model.documents import Block, ParsedDocument
 from sqlindex.parsing.registry import builtin_parsers
 
 REGISTRY = builtin_parsers()
+
+LANGUAGE: dict[str, str] = {}
+"""Language that a parser is tried with where it matters to it."""
 
 parser_ids = pytest.mark.parametrize("parser_id", REGISTRY.ids)
 
@@ -26,7 +29,7 @@ odd_texts = st.one_of(
     ),
 )
 
-HOSTILE: dict[str, Callable[[int], str]] = {
+MARKDOWN: dict[str, Callable[[int], str]] = {
     "quotes": lambda n: ">" * n,
     "brackets": lambda n: "[" * n,
     "backticks": lambda n: "`" * n,
@@ -44,17 +47,40 @@ HOSTILE: dict[str, Callable[[int], str]] = {
     "one long line": lambda n: "äb " * (n // 3),
 }
 
+ANY: dict[str, Callable[[int], str]] = {
+    "one long line": lambda n: "äb " * (n // 3),
+    "blank lines": lambda n: "a" + "\n" * n,
+    "opening brackets": lambda n: "{[(<" * (n // 4),
+    "quotes": lambda n: '"\'`' * (n // 3),
+    "short lines": lambda n: "a\n" * (n // 2),
+}
+"""What every parser is given; `HOSTILE` adds what is hostile to one."""
+
+HOSTILE: dict[str, dict[str, Callable[[int], str]]] = {"markdown": MARKDOWN}
+
+hostile_texts = pytest.mark.parametrize(
+    ("parser_id", "make"),
+    [
+        pytest.param(parser_id, make, id=f"{parser_id}: {name}")
+        for parser_id in REGISTRY.ids
+        for name, make in {**ANY, **HOSTILE.get(parser_id, {})}.items()
+    ],
+)
+
 
 def check(text: str, parsed: ParsedDocument) -> None:
     sections = parsed.sections
     for section in sections:
         assert 0 <= section.start_char < section.end_char <= len(text)
         assert section.start_char == 0 or text[section.start_char - 1] == "\n"
+        first_line = 1 + text.count("\n", 0, section.start_char)
+        last_line = 1 + text.count("\n", 0, section.end_char - 1)
         if section.heading_line:
-            assert 1 <= section.level <= 6
-            assert section.heading_line == 1 + text.count("\n", 0, section.start_char)
+            assert section.level >= 1
+            assert first_line <= section.heading_line <= last_line
         else:
-            assert (section.level, section.heading_path) == (0, ())
+            assert (section.level == 0) == (section.heading_path == ())
+        assert all(0 < len(name) <= 1_000 for name in section.heading_path)
     for before, after in pairwise(sections):
         assert before.end_char <= after.start_char
     position = 0
@@ -62,10 +88,40 @@ def check(text: str, parsed: ParsedDocument) -> None:
         assert not text[position : section.start_char].strip()
         position = section.end_char
     assert not text[position:].strip()
+    check_blocks(text, parsed)
+    end = 0
+    for part in parsed.rendered:
+        assert end <= part.start_char < part.end_char <= len(text)
+        assert "\n" not in part.text or "\n" in text[part.start_char : part.end_char]
+        end = part.end_char
     starts = [link.start_char for link in parsed.links]
     assert starts == sorted(starts)
     for link in parsed.links:
         assert text[link.start_char] in "[<"
+
+
+def check_blocks(text: str, parsed: ParsedDocument) -> None:
+    """In order, nested or disjoint, whole lines, each inside one section."""
+    enclosing: list[Block] = []
+    before = (0, 0)
+    for block in parsed.blocks:
+        assert 0 <= block.start_char <= block.header_end_char <= block.end_char <= len(text)
+        assert block.start_char == 0 or text[block.start_char - 1] == "\n"
+        for end in (block.end_char, block.header_end_char):
+            assert end == block.start_char or text[end:].lstrip("\r")[:1] in ("", "\n")
+        assert before <= (block.start_char, -block.end_char)
+        before = (block.start_char, -block.end_char)
+        while enclosing and enclosing[-1].end_char <= block.start_char:
+            enclosing.pop()
+        assert not enclosing or block.end_char <= enclosing[-1].end_char
+        enclosing.append(block)
+    section_at = 0
+    for block in parsed.blocks:
+        while parsed.sections[section_at].end_char <= block.start_char:
+            section_at += 1
+        section = parsed.sections[section_at]
+        assert section.start_char <= block.start_char
+        assert block.end_char <= section.end_char
 
 
 @parser_ids
@@ -93,22 +149,21 @@ def test_parsing_twice_gives_the_same(parser_id: str) -> None:
     assert parser.parse(text, "x") == parser.parse(text, "x")
 
 
-@pytest.mark.parametrize(
-    ("parser_id", "name"),
-    [
-        *(("markdown", name) for name in HOSTILE),
-        *((parser_id, "one long line") for parser_id in REGISTRY.ids if parser_id != "markdown"),
-    ],
-)
-def test_four_million_hostile_characters_are_parsed_and_cut(parser_id: str, name: str) -> None:
-    text = HOSTILE[name](4_000_000)
-    parsed = REGISTRY.parser(parser_id).parse(text, "x")
+@hostile_texts
+@pytest.mark.req("A-7", "A-10")
+def test_four_million_hostile_characters_are_parsed_and_cut(
+    parser_id: str, make: Callable[[int], str]
+) -> None:
+    text = make(4_000_000)
+    parsed = REGISTRY.parser(parser_id).parse(text, LANGUAGE.get(parser_id, "x"))
     check(text, parsed)
     assert chunk_document(text, parsed, ChunkConfig())
 
 
-@pytest.mark.parametrize("name", HOSTILE)
-def test_the_work_on_hostile_markdown_grows_with_its_length(name: str) -> None:
+@hostile_texts
+def test_the_work_on_hostile_text_grows_with_its_length(
+    parser_id: str, make: Callable[[int], str]
+) -> None:
     def calls(length: int) -> int:
         """Calls of Python and C functions while parsing: work that no busy machine distorts."""
         count = 0
@@ -117,10 +172,10 @@ def test_the_work_on_hostile_markdown_grows_with_its_length(name: str) -> None:
             nonlocal count
             count += event in ("call", "c_call")
 
-        text = HOSTILE[name](length)
+        text = make(length)
         sys.setprofile(tally)
         try:
-            REGISTRY.parser("markdown").parse(text, "x")
+            REGISTRY.parser(parser_id).parse(text, LANGUAGE.get(parser_id, "x"))
         finally:
             sys.setprofile(None)
         return count
