@@ -51,7 +51,7 @@ ANY: dict[str, Callable[[int], str]] = {
     "one long line": lambda n: "äb " * (n // 3),
     "blank lines": lambda n: "a" + "\n" * n,
     "opening brackets": lambda n: "{[(<" * (n // 4),
-    "quotes": lambda n: '"\'`' * (n // 3),
+    "quotes": lambda n: "\"'`" * (n // 3),
     "short lines": lambda n: "a\n" * (n // 2),
 }
 """What every parser is given; `HOSTILE` adds what is hostile to one."""
