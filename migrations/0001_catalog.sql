@@ -81,6 +81,9 @@ CREATE TABLE chunk(
   is_continuation INTEGER NOT NULL CHECK(is_continuation IN (0, 1)),
   occurrence INTEGER NOT NULL,                           -- 0 for the first chunk of that text in the document, then 1, …
   fingerprint BLOB NOT NULL,                             -- BLAKE2b of the chunk's text, 16 bytes
+  cut TEXT NOT NULL,                                     -- why it ends there: section, blank_line, closing, item, line, block, tokens
+  context TEXT NOT NULL,                                 -- what stands above and explains its lines (the head of its table), or ''
+  rendered TEXT NOT NULL,                                -- JSON array of (start, end, what that part reads as), flat; offsets from the chunk's start
   text_id INTEGER,                                       -- embedding_text, or NULL: never embedded
   PRIMARY KEY(parse_id, ord)
 ) STRICT, WITHOUT ROWID;

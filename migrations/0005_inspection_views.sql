@@ -22,7 +22,7 @@ WHERE d.born IS NOT NULL AND d.died IS NULL;
 -- The chunks of the head with their lines and text; slot is the rowid in the lexical table.
 CREATE VIEW v_chunk AS
 SELECT d.first_slot + c.ord AS slot, s.name AS source, d.document_id, d.path, c.ord, c.start_line, c.end_line, c.start_char, c.end_char,
-  (SELECT group_concat(value, ' › ') FROM json_each(x.heading_path)) AS heading, p.language,
+  (SELECT group_concat(value, ' › ') FROM json_each(x.heading_path)) AS heading, c.context, c.cut, p.language,
   (SELECT substr(group_concat(body, ''), c.start_char % 16384 + 1, c.end_char - c.start_char)
    FROM (SELECT body FROM content_piece
          WHERE piece_id BETWEEN t.first_piece + c.start_char / 16384 AND t.first_piece + (c.end_char - 1) / 16384

@@ -6,6 +6,7 @@ import os
 import re
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from sqlindex.store.settings import get_setting
 
 if TYPE_CHECKING:
     from sqlindex.cancellation import CancelToken
+    from sqlindex.chunking.token_limit import TokenLimit
     from sqlindex.config import IndexConfig
     from sqlindex.filetypes.registry import FileType, FileTypeRegistry
     from sqlindex.indexing.diff import Listing
@@ -113,10 +115,13 @@ class Wiring:
 
         if not keeps_space and not drop_vectors:
             self.require_embedder(connection)
+        embedder = None if keeps_space else self.embedder()
         return RefreshJob(
             listings=listings,
-            workshop=Workshop(self._registry(), self._parser_of(), self._config),
-            embedder=None if keeps_space else self.embedder(),
+            workshop=Workshop(
+                self._registry(), self._parser_of(), self._config, _token_limit(embedder)
+            ),
+            embedder=embedder,
             cause=cause,
             rules=Rules(strict=strict, verify=verify),
             removed_version_ids=removed_version_ids,
@@ -204,6 +209,19 @@ class Wiring:
             exclude=(*_patterns(row.options, "exclude"), *_own_files(self._file.path, root)),
             hidden=bool(row.options.get("hidden", False)),
         )
+
+
+def _token_limit(embedder: Embedder | None) -> TokenLimit | None:
+    """The limit that chunks are cut to, for an embedder that has one."""
+    from sqlindex.chunking.token_limit import TokenLimit
+    from sqlindex.ports import TokenLimited
+
+    if embedder is None or not isinstance(embedder, TokenLimited):
+        return None
+    # Counting depends on the tokenizer, which an embedder's identity names among other things.
+    identity = blake2b(str(embedder.identity).encode("utf-8", "replace"), digest_size=6)
+    fingerprint = f"{embedder.token_limit}-{identity.hexdigest()}"
+    return TokenLimit(embedder.token_limit, embedder.count_tokens, fingerprint)
 
 
 def uri_of(row: ChunkRow | DocumentRow) -> str | None:

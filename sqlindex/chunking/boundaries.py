@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from sqlindex.model.chunks import Cut
+
 INSIDE = 0
 """In the middle of a paragraph or block."""
 BEFORE_START = 1
@@ -43,3 +45,21 @@ def boundary_strength(previous: str, following: str, *, is_blank_between: bool) 
     if _CLOSES.match(previous):
         return BEFORE_START if previous[:1] in (" ", "\t") else AFTER_CLOSING_BRACE
     return BEFORE_START if _STARTS.match(following) else INSIDE
+
+
+def torn(strength: int) -> int:
+    """The strength of a cut that tears a block which would fit into a chunk: below any other."""
+    return strength - 1 - AFTER_BLANK
+
+
+def cut_at(strength: int) -> Cut:
+    """Why a chunk ends at a boundary of that strength."""
+    return _CUT_BY_STRENGTH.get(strength, Cut.LINE)
+
+
+_CUT_BY_STRENGTH = {
+    BEFORE_START: Cut.ITEM,
+    AFTER_INDENTED_BLANK: Cut.BLANK_LINE,
+    AFTER_CLOSING_BRACE: Cut.CLOSING,
+    AFTER_BLANK: Cut.BLANK_LINE,
+}

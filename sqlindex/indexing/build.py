@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from sqlindex.cancellation import CancelToken
-from sqlindex.chunking.embedding_text import embedding_text
+from sqlindex.chunking.embedding_text import embedding_text, lost_heading
 from sqlindex.errors import (
     BadVectorError,
     EmbedderError,
@@ -18,6 +18,7 @@ from sqlindex.errors import (
 from sqlindex.indexing.prepare import PreparedDocument
 from sqlindex.indexing.report import Progress, ProgressSink
 from sqlindex.ports import Embedder, TokenLimited
+from sqlindex.rendering import rendered_text
 from sqlindex.store.contents import put_content, read_content
 from sqlindex.store.documents import VersionRow, stage_versions
 from sqlindex.store.driver import Connection
@@ -191,9 +192,9 @@ class _TextReader:
         if place.content_id != self._content_id:
             self._content = read_content(self._connection, place.content_id)
             self._content_id = place.content_id
-        body = self._content[place.start_char : place.end_char]
-        heading = place.heading_path[-1] if place.heading_path else ""
-        return embedding_text(body, heading, place.is_continuation)
+        body = rendered_text(self._content[place.start_char : place.end_char], place.rendered)
+        heading = lost_heading(place.heading_path, place.heading_line, place.is_continuation)
+        return embedding_text(body, heading=heading, context=place.context)
 
 
 def _check_lengths(

@@ -7,8 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from sqlindex.chunking.chunker import CHUNKER_VERSION, chunk_document
-from sqlindex.chunking.embedding_text import EMBEDDING_INPUT_VERSION, embedding_key, embedding_text
+from sqlindex.chunking.embedding_text import (
+    EMBEDDING_INPUT_VERSION,
+    embedding_key,
+    embedding_text,
+    lost_heading,
+)
 from sqlindex.chunking.identity import content_fingerprint, occurrences
+from sqlindex.chunking.token_limit import TokenLimit
 from sqlindex.config import IndexConfig
 from sqlindex.dates import normal_date
 from sqlindex.errors import SqlindexError
@@ -22,6 +28,7 @@ from sqlindex.model.documents import (
     RefusalReason,
 )
 from sqlindex.ports import Parser
+from sqlindex.rendering import rendered_text
 from sqlindex.store.contents import find_content
 from sqlindex.store.documents import VersionRow
 from sqlindex.store.driver import Connection
@@ -49,11 +56,12 @@ class PreparedDocument:
 
 @dataclass(frozen=True, slots=True)
 class Workshop:
-    """The tools that turn bytes into chunks."""
+    """The tools that turn bytes into chunks; `token_limit` is that of the embedder, if it has one."""
 
     registry: FileTypeRegistry
     parser_of: Callable[[FileType], Parser]
     config: IndexConfig
+    token_limit: TokenLimit | None = None
     token: str = field(default_factory=lambda: secrets.token_hex(8))
 
     def recipe(self, type_name: str) -> str | None:
@@ -67,8 +75,11 @@ class Workshop:
             return None
         parser = self.parser_of(file_type)
         version = f"unversioned-{self.token}" if parser.version is None else str(parser.version)
+        sizes = self.config.chunks.fingerprint
+        if self.token_limit is not None:
+            sizes = f"{sizes}/{self.token_limit.fingerprint}"
         return (
-            f"{parser.id}-{version};chunk-{CHUNKER_VERSION}:{self.config.chunks.fingerprint};"
+            f"{parser.id}-{version};chunk-{CHUNKER_VERSION}:{sizes};"
             f"input-{EMBEDDING_INPUT_VERSION};{file_type.language}"
         )
 
@@ -105,7 +116,7 @@ class Workshop:
         )
 
     def _chunks(self, text: str, parsed: ParsedDocument) -> tuple[PreparedChunk, ...]:
-        spans = chunk_document(text, parsed, self.config.chunks)
+        spans = chunk_document(text, parsed, self.config.chunks, self.token_limit)
         bodies = [text[span.start_char : span.end_char] for span in spans]
         fingerprints = [content_fingerprint(body) for body in bodies]
         chunks = []
@@ -114,9 +125,12 @@ class Workshop:
         ):
             key = None
             if span.is_embedded:
-                heading_path = parsed.sections[span.section].heading_path
-                heading = heading_path[-1] if heading_path else ""
-                key = embedding_key(embedding_text(body, heading, span.is_continuation))
+                section = parsed.sections[span.section]
+                heading = lost_heading(
+                    section.heading_path, section.heading_line, span.is_continuation
+                )
+                read = rendered_text(body, span.rendered)
+                key = embedding_key(embedding_text(read, heading=heading, context=span.context))
             chunks.append(PreparedChunk(span, mark, occurrence, key))
         return tuple(chunks)
 

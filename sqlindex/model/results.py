@@ -17,6 +17,8 @@ class Chunk:
         uri: where the document can be opened again, or None if its host gave none.
         path: for display.
         title, heading_path, language: of the document and the chunk's section.
+        context: what stands above the chunk and explains its lines, as it reads: the head of the
+            table it was cut from, or an empty string.
         start_line, end_line: from 1, both included, as `grep -n` counts.
         start_char, end_char: half-open offsets into the decoded document.
         text: exactly `document[start_char:end_char]`.
@@ -30,6 +32,7 @@ class Chunk:
     title: str
     heading_path: tuple[str, ...]
     language: str
+    context: str
     start_line: int
     end_line: int
     start_char: int

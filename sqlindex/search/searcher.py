@@ -19,6 +19,7 @@ from sqlindex.errors import (
 )
 from sqlindex.model.requests import NO_FILTERS, Filters, Mode, SearchRequest
 from sqlindex.model.results import Hit, SearchResult
+from sqlindex.rendering import rendered_text
 from sqlindex.search.lexical.channel import LexicalChannel
 from sqlindex.search.snippets import snippet
 from sqlindex.store.connection import IndexFile
@@ -301,7 +302,7 @@ class Searcher:
         return Hit(
             **provenance(chunk, self._uri_of),
             rank=rank,
-            snippet=snippet(chunk.text, terms),
+            snippet=snippet(rendered_text(chunk.text, chunk.rendered), terms),
             lexical_rank=found.lexical_rank,
             semantic_rank=found.semantic_rank,
             lexical_score=found.lexical_score,
@@ -329,6 +330,7 @@ def provenance(chunk: ChunkRow, uri_of: Callable[[ChunkRow], str | None]) -> dic
         "title": chunk.title,
         "heading_path": chunk.heading_path,
         "language": chunk.language,
+        "context": chunk.context,
         "start_line": chunk.start_line,
         "end_line": chunk.end_line,
         "start_char": chunk.start_char,

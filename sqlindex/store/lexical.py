@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
+from sqlindex.rendering import rendered_text
 from sqlindex.store.contents import read_content
 from sqlindex.store.driver import Connection, Row, Value
-from sqlindex.store.stored_json import read_texts
+from sqlindex.store.stored_json import read_rendered, read_texts
 
 LexicalTable = Literal["a", "b"]
 """Which of the two fixed tables; identifiers never come from input."""
@@ -33,7 +34,7 @@ _VERSIONS = """
     WHERE d.version_id = :version_id
 """
 _CHUNKS = """
-    SELECT c.ord, c.start_char, c.end_char, x.heading_path
+    SELECT c.ord, c.start_char, c.end_char, c.context, c.rendered, x.heading_path
     FROM chunk c JOIN section x ON x.parse_id = c.parse_id AND x.ord = c.section_ord
     WHERE c.parse_id = :parse_id ORDER BY c.ord
 """
@@ -62,6 +63,7 @@ _MATCH = {
 def lexical_rows(connection: Connection, version_id: int, analyse: Analyse) -> list[Row]:
     """The lexical rows of one version: slot, then analysed title, headings, body, tags and path.
 
+    The body is the chunk as it reads; what stands above and explains it counts as a heading.
     A function of stored rows and the analyser only: deleting needs exactly the text that was
     inserted, and a differing one would corrupt the table silently.
     """
@@ -75,11 +77,11 @@ def lexical_rows(connection: Connection, version_id: int, analyse: Analyse) -> l
     analysed_title, analysed_path = analyse(title), analyse(path)
     analysed_tags = analyse(" ".join(read_texts(tags, f"document_version {version_id}")))
     rows = []
-    for ord_, start_char, end_char, heading_path in chunks:
-        headings = analyse(
-            HEADING_SEPARATOR.join(read_texts(heading_path, f"a section of parse {parse_id}"))
-        )
-        body = analyse(text[start_char:end_char])
+    for ord_, start_char, end_char, context, rendered, heading_path in chunks:
+        above = read_texts(heading_path, f"a section of parse {parse_id}")
+        headings = analyse(HEADING_SEPARATOR.join((*above, context) if context else above))
+        parts = read_rendered(rendered, f"chunk {ord_} of parse {parse_id}")
+        body = analyse(rendered_text(text[start_char:end_char], parts))
         rows.append(
             (first_slot + ord_, analysed_title, headings, body, analysed_tags, analysed_path)
         )

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from sqlindex.model.chunks import ChunkSpan
 from sqlindex.model.documents import ParsedDocument
+from sqlindex.model.rendered import Rendered
 from sqlindex.store.checksum import check8_of_values
 from sqlindex.store.driver import Connection, Row
-from sqlindex.store.stored_json import read_texts
+from sqlindex.store.stored_json import read_rendered, read_texts, write_rendered
 
 _FIND = "SELECT parse_id, chunks FROM parse WHERE content_id = :content_id AND recipe = :recipe"
 _CATALOG = "SELECT title, date, tags FROM parse WHERE parse_id = ?"
@@ -19,7 +21,7 @@ _INSERT = """
     VALUES(:content_id, :recipe, :language, :title, :date, :tags, :front_matter, :chunks, :check8)
 """
 _INSERT_SECTION = "INSERT INTO section VALUES(?, ?, ?, ?, ?, ?, ?, ?)"
-_INSERT_CHUNK = "INSERT INTO chunk VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_INSERT_CHUNK = "INSERT INTO chunk VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _INSERT_LINK = "INSERT INTO link VALUES(?, ?, ?, ?, ?, ?)"
 _PUT_TEXT = "INSERT OR IGNORE INTO embedding_text(key) VALUES(?)"
 _TEXT_OF_KEY = "SELECT text_id FROM embedding_text WHERE key = ?"
@@ -33,14 +35,15 @@ _SECTIONS = """
 """
 _CHUNKS = """
     SELECT ord, start_char, end_char, start_line, end_line, section_ord, is_continuation, occurrence,
-      hex(fingerprint)
+      hex(fingerprint), cut, context, rendered
     FROM chunk WHERE parse_id = ? ORDER BY ord
 """
 _LINKS = "SELECT ord, target, label, start_char, is_wiki FROM link WHERE parse_id = ? ORDER BY ord"
 
 
 _PLACE = """
-    SELECT p.content_id, c.start_char, c.end_char, c.start_line, c.end_line, c.is_continuation, x.heading_path
+    SELECT p.content_id, c.start_char, c.end_char, c.start_line, c.end_line, c.is_continuation, c.context,
+      c.rendered, x.heading_path, x.heading_line
     FROM chunk c JOIN parse p USING(parse_id)
       JOIN section x ON x.parse_id = c.parse_id AND x.ord = c.section_ord
     WHERE c.parse_id = :parse_id AND c.ord = :ord
@@ -61,7 +64,10 @@ class ChunkPlace:
     start_line: int
     end_line: int
     is_continuation: bool
+    context: str
+    rendered: tuple[Rendered, ...]
     heading_path: tuple[str, ...]
+    heading_line: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,11 +148,17 @@ def put_parse(
         parsed.front_matter,
         len(chunks),
     )
-    fingerprints = [chunk.fingerprint.hex().upper() for chunk in chunks]
+    endings: list[Row] = [
+        (chunk.span.cut.value, chunk.span.context, write_rendered(chunk.span.rendered))
+        for chunk in chunks
+    ]
     check8 = _check8(
         head,
         sections,
-        [(*span, mark) for span, mark in zip(spans, fingerprints, strict=True)],
+        [
+            (*span, chunk.fingerprint.hex().upper(), *ending)
+            for span, chunk, ending in zip(spans, chunks, endings, strict=True)
+        ],
         links,
     )
     cursor = connection.execute(
@@ -176,9 +188,10 @@ def put_parse(
                 parse_id,
                 *span,
                 chunk.fingerprint,
+                *ending,
                 None if chunk.embedding_key is None else text_by_key[chunk.embedding_key],
             )
-            for span, chunk in zip(spans, chunks, strict=True)
+            for span, chunk, ending in zip(spans, chunks, endings, strict=True)
         ],
     )
     connection.executemany(_INSERT_LINK, [(parse_id, *link) for link in links])
@@ -187,16 +200,18 @@ def put_parse(
 
 def chunk_place(connection: Connection, parse_id: int, ord_: int) -> ChunkPlace:
     """Where a chunk of a parse lies."""
-    row = connection.execute(_PLACE, {"parse_id": parse_id, "ord": ord_}).fetchone()
-    content_id, start_char, end_char, start_line, end_line, is_continuation, heading_path = row
+    row: Any = connection.execute(_PLACE, {"parse_id": parse_id, "ord": ord_}).fetchone()
     return ChunkPlace(
-        content_id,
-        start_char,
-        end_char,
-        start_line,
-        end_line,
-        bool(is_continuation),
-        read_texts(heading_path, f"a section of parse {parse_id}"),
+        row[0],
+        row[1],
+        row[2],
+        row[3],
+        row[4],
+        is_continuation=bool(row[5]),
+        context=row[6],
+        rendered=read_rendered(row[7], f"chunk {ord_} of parse {parse_id}"),
+        heading_path=read_texts(row[8], f"a section of parse {parse_id}"),
+        heading_line=row[9],
     )
 
 

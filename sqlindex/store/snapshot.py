@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from sqlindex.model.rendered import Rendered
 from sqlindex.store.contents import read_span
 from sqlindex.store.driver import Connection, Row, Value
-from sqlindex.store.stored_json import read_texts
+from sqlindex.store.stored_json import read_rendered, read_texts
 
 LIVE = "d.born <= :generation AND (d.died IS NULL OR d.died > :generation)"
 
@@ -28,6 +29,8 @@ class ChunkRow(NamedTuple):
     type_name: str
     language: str
     heading_path: tuple[str, ...]
+    context: str
+    rendered: tuple[Rendered, ...]
     start_char: int
     end_char: int
     start_line: int
@@ -39,7 +42,7 @@ class ChunkRow(NamedTuple):
 
 _CHUNK = f"""
     SELECT d.first_slot + c.ord, s.name, s.kind, s.root, d.document_id, d.path, d.uri, d.title, d.type_name,
-      p.language, x.heading_path, c.start_char, c.end_char, c.start_line, c.end_line, c.occurrence,
+      p.language, x.heading_path, c.context, c.rendered, c.start_char, c.end_char, c.start_line, c.end_line, c.occurrence,
       c.fingerprint, t.first_piece
     FROM document_version d JOIN source s USING(source_id) JOIN parse p USING(parse_id)
       JOIN content t USING(content_id)
@@ -89,7 +92,8 @@ def read_chunk(connection: Connection, generation: int, slot: int) -> ChunkRow |
         return None
     *values, first_piece = found
     values[10] = read_texts(values[10], f"the section of slot {slot}")
-    values.append(read_span(connection, first_piece, values[11], values[12]))
+    values[12] = read_rendered(values[12], f"the chunk of slot {slot}")
+    values.append(read_span(connection, first_piece, values[13], values[14]))
     return ChunkRow(*values)
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 from sqlindex.errors import CorruptIndexError
+from sqlindex.model.rendered import Rendered
 
 
 def read_texts(stored: str, row: str) -> tuple[str, ...]:
@@ -33,6 +35,31 @@ def read_fields(stored: str, row: str) -> dict[str, object]:
     if not isinstance(value, dict):
         raise _damaged(row)
     return value
+
+
+def write_rendered(parts: Sequence[Rendered]) -> str:
+    """Rendered parts as a flat JSON array of start, end and text."""
+    flat = [value for part in parts for value in (part.start_char, part.end_char, part.text)]
+    return json.dumps(flat, ensure_ascii=False, separators=(",", ":")) if flat else "[]"
+
+
+def read_rendered(stored: str, row: str) -> tuple[Rendered, ...]:
+    """Rendered parts as they were written.
+
+    Raises:
+        CorruptIndexError: it is no such array.
+    """
+    if stored == "[]":
+        return ()
+    flat = _read(stored, row)
+    if not isinstance(flat, list) or len(flat) % 3:
+        raise _damaged(row)
+    parts = []
+    for start, end, text in zip(flat[::3], flat[1::3], flat[2::3], strict=True):
+        if not (isinstance(start, int) and isinstance(end, int) and isinstance(text, str)):
+            raise _damaged(row)
+        parts.append(Rendered(start, end, text))
+    return tuple(parts)
 
 
 def _read(stored: str, row: str) -> object:
