@@ -15,6 +15,7 @@ CREATE TABLE source(
   kind TEXT NOT NULL CHECK(kind IN ('folder', 'host')),   -- host: documents are handed over by a program
   root TEXT,                                             -- canonical folder (escaped like document ids), NULL for hosts
   options TEXT NOT NULL DEFAULT '{}',                    -- JSON: include and exclude patterns, hidden
+  mount_points TEXT NOT NULL DEFAULT '[]',               -- JSON: folders where another file system began when it was last listed, '' for the root
   is_removed INTEGER NOT NULL DEFAULT 0 CHECK(is_removed IN (0, 1)),
   CHECK((kind = 'folder') = (root IS NOT NULL))
 ) STRICT;
@@ -150,7 +151,8 @@ CREATE TABLE file_stat(
   PRIMARY KEY(source_id, document_id)
 ) STRICT, WITHOUT ROWID;
 
--- Documents that the last refresh saw and did not index, or kept from an earlier generation (is_kept).
+-- Documents that the last refresh saw and did not index, kept from an earlier generation (is_kept), or
+-- that rules of their source leave out; an id that ends in a slash is a folder with all that lies below it.
 CREATE TABLE refused_document(
   source_id INTEGER NOT NULL,
   document_id TEXT NOT NULL,

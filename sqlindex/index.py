@@ -161,21 +161,18 @@ class Index:
     def remove_source(self, name: str, *, wait_s: float = 0.0) -> RefreshReport:
         """Remove a source and its documents: one published generation."""
         from sqlindex.indexing.refresh import refresh
-        from sqlindex.indexing.report import ChangeLog, DocumentChange
-        from sqlindex.store.documents import live_versions
+        from sqlindex.store.documents import live_in_scope
+        from sqlindex.store.scope import EVERYTHING
         from sqlindex.store.sources import find_source, remove_source
 
         with self._file.writing("source remove", wait_s=wait_s) as writer:
             row = find_source(writer.connection, name)
-            live = live_versions(writer.connection, row.source_id)
-            log = ChangeLog([DocumentChange("removed", name, document_id) for document_id in live])
             job = self._wiring.job(
                 writer.connection,
                 (),
                 cause="source removed",
                 keeps_space=True,
-                removed_version_ids=[version.version_id for version in live.values()],
-                removed_changes=log,
+                removals=(row, live_in_scope(writer.connection, row.source_id, EVERYTHING)),
                 also=lambda connection: remove_source(connection, row.source_id),
             )
             report = refresh(writer, job)
@@ -297,6 +294,7 @@ class Index:
         from sqlindex.indexing.diff import Listing
         from sqlindex.indexing.refresh import refresh
         from sqlindex.sources.pushed import PushedDocuments
+        from sqlindex.store.scope import NOTHING
         from sqlindex.store.sources import add_source, list_sources
 
         with self._file.writing("upsert", wait_s=wait_s, cancel=cancel) as writer:
@@ -307,7 +305,7 @@ class Index:
                 with writer.transaction() as connection:
                     row = add_source(connection, source, "host", None, {})
             require_host(row)
-            listing = Listing(row, PushedDocuments(source, documents), is_complete=False)
+            listing = Listing(row, PushedDocuments(source, documents), NOTHING)
             job = self._wiring.job(
                 writer.connection,
                 (listing,),
@@ -323,7 +321,6 @@ class Index:
     ) -> RefreshReport:
         """Remove documents of a host and publish that as one generation; unknown ids are ignored."""
         from sqlindex.indexing.refresh import refresh
-        from sqlindex.indexing.report import ChangeLog, DocumentChange
         from sqlindex.store.documents import live_version
         from sqlindex.store.sources import find_source
 
@@ -332,20 +329,14 @@ class Index:
         with self._file.writing("remove", wait_s=wait_s) as writer:
             row = find_source(writer.connection, source)
             require_host(row)
-            gone = [
-                version
-                for document_id in dict.fromkeys(document_ids)
-                if (version := live_version(writer.connection, row.source_id, document_id))
-            ]
+            ids = dict.fromkeys(document_ids)
+            found = (live_version(writer.connection, row.source_id, id_) for id_ in ids)
             job = self._wiring.job(
                 writer.connection,
                 (),
                 cause="remove",
                 keeps_space=True,
-                removed_version_ids=[version.version_id for version in gone],
-                removed_changes=ChangeLog(
-                    [DocumentChange("removed", source, version.document_id) for version in gone]
-                ),
+                removals=(row, (version for version in found if version is not None)),
             )
             return refresh(writer, job)
 
@@ -414,11 +405,16 @@ class Index:
 
         return status_of(self._file, has_given_embedder=self._wiring.has_given_embedder)
 
-    def refused(self) -> list[RefusedDocument]:
-        """Documents that the last refresh saw and did not index, with reason and hint."""
+    def refused(self, *, with_left_out: bool = False) -> list[RefusedDocument]:
+        """Documents that the last refresh saw and did not index, with reason and hint.
+
+        Args:
+            with_left_out: also what rules of a source leave out (hidden, ignored, …); a left-out
+                folder stands for all that lies below it.
+        """
         from sqlindex.overview import refused_of
 
-        return refused_of(self._file)
+        return refused_of(self._file, with_left_out=with_left_out)
 
     def check(
         self,

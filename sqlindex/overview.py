@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 from pathlib import Path
 
 from sqlindex.model.status import IndexStatus, RefusedDocument, SourceStatus
@@ -14,7 +13,7 @@ from sqlindex.store.driver import Connection, driver_name, sqlite_version
 from sqlindex.store.head import read_head
 from sqlindex.store.header import SCHEMA_VERSION
 from sqlindex.store.settings import get_setting
-from sqlindex.store.sources import SourceRow, list_sources, refusals
+from sqlindex.store.sources import SourceRow, count_refusals, list_sources, refusals
 from sqlindex.store.vectors import space_of
 from sqlindex.wiring import EMBEDDER_SETTING
 
@@ -44,25 +43,27 @@ def status_of(file: IndexFile, *, has_given_embedder: bool) -> IndexStatus:
     )
 
 
-def refused_of(file: IndexFile) -> list[RefusedDocument]:
+def refused_of(file: IndexFile, *, with_left_out: bool) -> list[RefusedDocument]:
     """Documents that the last refresh saw and did not index, by source and id."""
     with file.reading() as connection:
         return [
             RefusedDocument(row.name, refusal, is_kept)
             for row in list_sources(connection)
-            for refusal, is_kept in refusals(connection, row.source_id).items()
+            for refusal, is_kept in refusals(connection, row.source_id)
+            if with_left_out or not refusal.reason.is_left_out
         ]
 
 
 def _source_status(connection: Connection, row: SourceRow) -> SourceStatus:
-    refused = refusals(connection, row.source_id)
+    counts = count_refusals(connection, row.source_id)
     return SourceStatus(
         name=row.name,
         kind=row.kind,
         root=None if row.root is None else os.fsdecode(path_of(row.root)),
         documents=count_live(connection, row.source_id),
-        refused=dict(Counter(refusal.reason.value for refusal in refused)),
-        kept=sum(refused.values()),
+        refused={r.value: count for r, (count, _) in counts.items() if not r.is_left_out},
+        left_out={r.value: count for r, (count, _) in counts.items() if r.is_left_out},
+        kept=sum(kept for _, kept in counts.values()),
     )
 
 

@@ -34,12 +34,17 @@ class Source(Protocol):
 
 
 @runtime_checkable
-class LeavesOut(Protocol):
-    """A source with rules that keep entries out of its listing says how many."""
+class OnFileSystem(Protocol):
+    """A source of files says what its file system is worth."""
 
     @property
-    def ignored_count(self) -> int:
-        """Files and folders that the last listing left out."""
+    def trusts_stat(self) -> bool:
+        """Whether equal size, times and inode mean equal bytes; not where a network caches them."""
+
+    @property
+    def mount_points(self) -> tuple[str, ...]:
+        """Ids of the folders at which another file system begins, as the last complete listing
+        found them; the root's is an empty text."""
 
 
 class Parser(Protocol):

@@ -21,10 +21,11 @@ if TYPE_CHECKING:
     from sqlindex.filetypes.registry import FileType, FileTypeRegistry
     from sqlindex.indexing.diff import Listing
     from sqlindex.indexing.refresh import RefreshJob
-    from sqlindex.indexing.report import ChangeLog, ProgressSink
+    from sqlindex.indexing.report import ProgressSink
     from sqlindex.parsing.registry import ParserRegistry
     from sqlindex.ports import Embedder, Parser, Source
     from sqlindex.store.catalog import DocumentRow
+    from sqlindex.store.documents import LiveVersion
     from sqlindex.store.driver import Connection
     from sqlindex.store.snapshot import ChunkRow
     from sqlindex.store.sources import SourceRow
@@ -96,8 +97,7 @@ class Wiring:
         allow_bad_vectors: bool = False,
         keeps_space: bool = False,
         drop_vectors: bool = False,
-        removed_version_ids: Sequence[int] = (),
-        removed_changes: ChangeLog | None = None,
+        removals: tuple[SourceRow, Iterable[LiveVersion]] | None = None,
         also: Callable[[Connection], None] | None = None,
         cancel: CancelToken | None = None,
         progress: ProgressSink | None = None,
@@ -111,7 +111,7 @@ class Wiring:
         from sqlindex.indexing.diff import Rules
         from sqlindex.indexing.prepare import Workshop
         from sqlindex.indexing.refresh import RefreshJob
-        from sqlindex.indexing.report import ChangeLog, no_progress
+        from sqlindex.indexing.report import no_progress
 
         if not keeps_space and not drop_vectors:
             self.require_embedder(connection)
@@ -124,8 +124,7 @@ class Wiring:
             embedder=embedder,
             cause=cause,
             rules=Rules(strict=strict, verify=verify),
-            removed_version_ids=removed_version_ids,
-            removed_changes=removed_changes or ChangeLog(),
+            removals=removals,
             allow_bad_vectors=allow_bad_vectors,
             keeps_space=keeps_space,
             also=also,

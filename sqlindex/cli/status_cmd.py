@@ -52,7 +52,11 @@ def _print_status(status: IndexStatus) -> None:
         refused = ", ".join(
             f"{count:,} {reason}" for reason, count in sorted(source.refused.items())
         )
+        left_out = ", ".join(
+            f"{count:,} {reason}" for reason, count in sorted(source.left_out.items())
+        )
         not_in = f"; not indexed: {refused}" if refused else ""
+        not_in += f"; left out: {left_out}" if left_out else ""
         where = source.root or "(host)"
         print_text(
             f"source      {source.name}: {plural(source.documents, 'document')} from {where}{not_in}"

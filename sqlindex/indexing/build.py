@@ -15,6 +15,7 @@ from sqlindex.errors import (
     InputTooLongError,
     SqlindexError,
 )
+from sqlindex.indexing.diff import TouchedFile
 from sqlindex.indexing.prepare import PreparedDocument
 from sqlindex.indexing.report import Progress, ProgressSink
 from sqlindex.ports import Embedder, TokenLimited
@@ -23,7 +24,7 @@ from sqlindex.store.contents import put_content, read_content
 from sqlindex.store.documents import VersionRow, stage_versions
 from sqlindex.store.driver import Connection
 from sqlindex.store.parses import chunk_place, document_of_parse, find_parse, put_parse
-from sqlindex.store.sources import SourceRow
+from sqlindex.store.sources import SourceRow, StatRow, put_file_stats
 from sqlindex.store.vectors import missing_texts, put_vector_refusals, put_vectors
 from sqlindex.store.writer import Writer
 
@@ -42,13 +43,26 @@ class Embedded:
 
 
 def stage_documents(
-    writer: Writer, build_id: int, source: SourceRow, documents: Sequence[PreparedDocument]
+    writer: Writer,
+    build_id: int,
+    source: SourceRow,
+    found: Sequence[PreparedDocument | TouchedFile],
 ) -> None:
-    """Store texts and parses of a batch and stage its versions, in one transaction."""
+    """Store texts and parses of a batch and stage its versions, in one transaction.
+
+    What was seen of the files is remembered at once: it counts only beside a live version with the
+    same digest.
+    """
     with writer.transaction() as connection:
         versions: list[VersionRow] = []
-        for document in documents:
+        stats: list[tuple[str, StatRow]] = []
+        for document in found:
+            if isinstance(document, TouchedFile):
+                stats.append((document.document_id, document.stat))
+                continue
             version = document.version
+            if document.stat is not None:
+                stats.append((version.document_id, document.stat))
             if document.parse is not None:
                 content_id = put_content(connection, document.text)
                 known = find_parse(connection, content_id, document.recipe)
@@ -60,6 +74,7 @@ def stage_documents(
                 version = replace(version, parse_id=known[0], chunks=known[1])
             versions.append(version)
         stage_versions(connection, build_id, source.source_id, versions)
+        put_file_stats(connection, source.source_id, stats)
     writer.bound_log()
 
 
@@ -97,7 +112,7 @@ def embed_missing(
     for at in range(0, len(places), batch_size):
         cancel.check()
         progress(Progress("embed", at, len(places)))
-        batch = places[at : at + batch_size]
+        batch = places.batch(at, batch_size)
         texts = [reader.text(parse_id, ord_) for _, parse_id, ord_ in batch]
         try:
             done.truncated += _check_lengths(writer.connection, embedder, batch, texts)

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import json
 import time
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from hashlib import sha256
 
 from sqlindex.cancellation import CancelToken
 from sqlindex.errors import DocumentRefusedError, SourceError, SqlindexError
 from sqlindex.indexing.prepare import PreparedDocument, Workshop, unsupported
-from sqlindex.indexing.report import ChangeLog, DocumentChange, Progress, ProgressSink
+from sqlindex.indexing.report import Progress, ProgressSink, Tally
+from sqlindex.indexing.seen import SeenVersions
 from sqlindex.model.documents import DocumentRef, FileStat, RawDocument, Refusal, RefusalReason
-from sqlindex.ports import LeavesOut, Source
-from sqlindex.store.documents import LiveVersion, live_version, live_versions, row_check8
+from sqlindex.ports import OnFileSystem, Source
+from sqlindex.store.documents import LiveVersion, known_document, live_in_scope, row_check8
 from sqlindex.store.driver import Connection
-from sqlindex.store.sources import SourceRow, StatRow, file_stats
+from sqlindex.store.ledger import Ledger
+from sqlindex.store.scope import EVERYTHING, Scope
+from sqlindex.store.sources import SourceRow, StatRow, refusal_of, refused_ids_in_scope
 
 RACY_NS = 2_000_000_000
 """A file changed this shortly before it was read may have changed again within the same time
 stamp: the coarsest clock of common file systems ticks every two seconds."""
-
-Lookup = Callable[[str], LiveVersion | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +33,12 @@ class Listing:
     Attributes:
         row: the registered source.
         adapter: lists and reads its documents.
-        is_complete: whether what the listing does not name is gone; False for pushed documents.
+        scope: where the listing is complete: what lies there and is not named is gone.
     """
 
     row: SourceRow
     adapter: Source
-    is_complete: bool = True
+    scope: Scope = EVERYTHING
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,24 +54,12 @@ class Rules:
     verify: bool = False
 
 
-@dataclass(slots=True)
-class SourceDifference:
-    """What a walk over one source found; complete once the walk has ended.
+@dataclass(frozen=True, slots=True)
+class TouchedFile:
+    """A file that was read and has not changed: its stat is remembered, to save the next reading."""
 
-    Attributes:
-        stats: file stats to remember.
-        gone_stats: document ids whose stats are to be forgotten.
-        removed: live versions that end.
-        seen_ids: listed documents that are indexed; for partial listings.
-    """
-
-    row: SourceRow
-    stats: list[tuple[str, StatRow]] = field(default_factory=list)
-    gone_stats: list[str] = field(default_factory=list)
-    removed: list[LiveVersion] = field(default_factory=list)
-    refused: dict[Refusal, bool] = field(default_factory=dict)
-    seen_ids: list[str] = field(default_factory=list)
-    is_complete: bool = True
+    document_id: str
+    stat: StatRow
 
 
 def walk(
@@ -79,114 +67,180 @@ def walk(
     listing: Listing,
     workshop: Workshop,
     rules: Rules,
-    log: ChangeLog,
-    difference: SourceDifference,
+    ledger: Ledger,
+    tally: Tally,
     *,
     cancel: CancelToken,
     progress: ProgressSink,
-) -> Iterator[PreparedDocument]:
-    """Yield every document of a source that is new or changed; fill `log` and `difference`.
+) -> Iterator[PreparedDocument | TouchedFile]:
+    """Yield every document of a source that is new or changed; note all in `ledger` and `tally`.
 
-    Removals and renames are known only when the listing has ended without an error.
+    Removals are known only when the listing has ended without an error.
 
     Raises:
         SourceError: the listing failed or named a document twice.
         DocumentRefusedError: `rules.strict` and a document was refused.
     """
-    source_id = listing.row.source_id
-    live = live_versions(connection, source_id) if listing.is_complete else {}
-    known_stats = file_stats(connection, source_id) if listing.is_complete else {}
-
-    def lookup(document_id: str) -> LiveVersion | None:
-        if listing.is_complete:
-            return live.get(document_id)
-        return live_version(connection, source_id, document_id)
-
-    added: dict[str, bytes] = {}
-    seen: set[str] = set()
+    comparison = _Comparison(connection, listing, workshop, rules, ledger, tally)
     for entry in _listed(listing):
         cancel.check()
-        if log.listed % 64 == 0:
-            progress(Progress("read", log.listed))
-        log.listed += 1
+        if tally.listed % 64 == 0:
+            progress(Progress("read", tally.listed))
+        tally.listed += 1
         if isinstance(entry, Refusal):
-            _refuse(entry, rules, listing.row.name, difference)
-            continue
-        if entry.document_id in seen:
-            raise SourceError(
-                f"source {listing.row.name!r} lists document {entry.document_id!r} twice",
-                hint="document ids must be unique within a source",
-            )
-        seen.add(entry.document_id)
-        version = lookup(entry.document_id)
-        recipe = workshop.recipe(entry.type_name)
+            comparison.refuse(entry)
+        else:
+            found = comparison.compare(entry)
+            if found is not None:
+                yield found
+    comparison.end()
+
+
+class _Comparison:
+    """One source's listing against the head, an entry at a time."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        listing: Listing,
+        workshop: Workshop,
+        rules: Rules,
+        ledger: Ledger,
+        tally: Tally,
+    ) -> None:
+        self._connection = connection
+        self._listing = listing
+        self._workshop = workshop
+        self._rules = rules
+        self._ledger = ledger
+        self._tally = tally
+        self._source_id = listing.row.source_id
+        self._seen = SeenVersions()
+        # Where caches of a network lie about size and times, only the bytes tell.
+        adapter = listing.adapter
+        self._trusts_stat = not rules.verify and (
+            not isinstance(adapter, OnFileSystem) or adapter.trusts_stat
+        )
+
+    def compare(self, entry: DocumentRef) -> PreparedDocument | TouchedFile | None:
+        """What is to be stored of a listed document, or None if nothing is."""
+        recipe = self._workshop.recipe(entry.type_name)
         if recipe is None:
-            _refuse(
-                unsupported(entry.document_id, entry.type_name), rules, listing.row.name, difference
-            )
-            seen.discard(entry.document_id)
-            continue
-        known = known_stats.get(entry.document_id)
+            self.refuse(unsupported(entry.document_id, entry.type_name))
+            return None
+        known = known_document(self._connection, self._source_id, entry.document_id)
+        version, stat = (None, None) if known is None else (known.version, known.stat)
+        if version is not None and version.version_id in self._seen:
+            raise self._listed_twice(entry.document_id)
         if (
-            not rules.verify
+            self._trusts_stat
             and version is not None
             and version.recipe == recipe
-            and _is_unchanged(entry.stat, known, version)
+            and _is_unchanged(entry.stat, stat, version)
         ):
-            log.unchanged += 1
-            _mark_seen(entry, listing, difference)
-            continue
+            self._stays(version)
+            return None
         read_ns = time.time_ns()
-        raw = _read(listing, entry)
+        raw = _read(self._listing, entry)
         if isinstance(raw, Refusal):
-            _refuse(raw, rules, listing.row.name, difference)
-            seen.discard(entry.document_id)
-            continue
+            self.refuse(raw)
+            return None
         raw_digest = sha256(raw.data).digest()
-        _remember(entry, raw, read_ns, raw_digest, known, difference)
         is_same_file = (
             version is not None
             and entry.stat is not None
             and version.recipe == recipe
             and version.raw_digest == raw_digest
         )
-        if is_same_file and not rules.verify:
-            log.unchanged += 1
-            _mark_seen(entry, listing, difference)
-            continue
-        prepared = workshop.prepare(connection, entry, raw, raw_digest)
+        new_stat = _stat_to_remember(entry, raw, read_ns, raw_digest, stat)
+        touched = None if new_stat is None else TouchedFile(entry.document_id, new_stat)
+        if version is not None and is_same_file and not self._rules.verify:
+            self._stays(version)
+            return touched
+        prepared = self._workshop.prepare(self._connection, entry, raw, raw_digest)
         if isinstance(prepared, Refusal):
-            _refuse(prepared, rules, listing.row.name, difference)
-            seen.discard(entry.document_id)
-            continue
-        _mark_seen(entry, listing, difference)
+            self.refuse(prepared)
+            return None
         if version is None:
-            added[entry.document_id] = raw_digest
+            kind = "added"
         elif version.recipe != prepared.recipe and version.raw_digest == raw_digest:
-            log.reparsed += 1
-            log.documents.append(DocumentChange("reparsed", listing.row.name, entry.document_id))
-        elif is_same_file or version.row_check8 == row_check8(source_id, prepared.version):
+            kind = "reparsed"
+        elif is_same_file or version.row_check8 == row_check8(self._source_id, prepared.version):
             # Also a host's document that says the same as before.
             if prepared.parse is None:
-                log.unchanged += 1
-                continue
+                self._stays(version)
+                return touched
             # Its stored text is damaged: staging it again makes it whole.
-            log.reparsed += 1
-            log.documents.append(DocumentChange("reparsed", listing.row.name, entry.document_id))
+            kind = "reparsed"
         else:
-            log.documents.append(DocumentChange("changed", listing.row.name, entry.document_id))
-        yield prepared
-    if isinstance(listing.adapter, LeavesOut):
-        log.left_out += listing.adapter.ignored_count
-    if listing.is_complete:
-        _end_of_listing(listing, live, known_stats, seen, difference)
-    _log_refusals(difference, lookup, listing.row.name, log)
-    _match_renames(listing.row.name, added, difference.removed, log)
+            kind = "changed"
+        self._accept(entry.document_id, version, kind, raw_digest)
+        return replace(prepared, stat=new_stat)
 
+    def refuse(self, refusal: Refusal) -> None:
+        """Note a document that is not indexed.
 
-def _mark_seen(ref: DocumentRef, listing: Listing, difference: SourceDifference) -> None:
-    if not listing.is_complete:
-        difference.seen_ids.append(ref.document_id)
+        Raises:
+            DocumentRefusedError: the rules are strict, and it is no matter of format or rules.
+        """
+        reason = refusal.reason
+        is_harmless = reason is RefusalReason.UNSUPPORTED or reason.is_left_out
+        if self._rules.strict and not is_harmless:
+            raise DocumentRefusedError(
+                f"{self._listing.row.name}: {refusal.document_id}: {reason.value}: {refusal.detail}",
+                hint=refusal.hint or "fix the document, exclude it, or refresh without strict",
+            )
+        is_kept = reason.keeps_last_version and (
+            refusal.document_id.endswith("/") or self._lives(refusal.document_id)
+        )
+        told = refusal_of(self._connection, self._source_id, refusal.document_id)
+        self._ledger.add_refusal(
+            self._source_id, refusal, is_kept=is_kept, is_news=told != (refusal, is_kept)
+        )
+
+    def end(self) -> None:
+        """Note what the listing, now complete within its scope, no longer names."""
+        connection, source_id, scope = self._connection, self._source_id, self._listing.scope
+        for version in live_in_scope(connection, source_id, scope):
+            is_seen = version.version_id in self._seen
+            if not is_seen and not self._ledger.keeps(source_id, version.document_id):
+                self._ledger.add_removal(
+                    source_id, version.document_id, version.raw_digest, version.version_id
+                )
+        for document_id in refused_ids_in_scope(connection, source_id, scope):
+            if not self._ledger.is_refused(source_id, document_id):
+                self._ledger.readmit(source_id, document_id)
+
+    def _lives(self, document_id: str) -> bool:
+        known = known_document(self._connection, self._source_id, document_id)
+        return known is not None and known.version is not None
+
+    def _stays(self, version: LiveVersion) -> None:
+        self._seen.add(version.version_id)
+        self._tally.unchanged += 1
+        self._forget_refusal(version.document_id)
+
+    def _accept(
+        self, document_id: str, version: LiveVersion | None, kind: str, raw_digest: bytes
+    ) -> None:
+        if version is not None:
+            self._seen.add(version.version_id)
+        if not self._ledger.add_change(self._source_id, document_id, kind, raw_digest):
+            raise self._listed_twice(document_id)
+        self._forget_refusal(document_id)
+
+    def _forget_refusal(self, document_id: str) -> None:
+        # A complete listing sees at its end which refusals no longer hold.
+        if self._listing.scope != EVERYTHING and refusal_of(
+            self._connection, self._source_id, document_id
+        ):
+            self._ledger.readmit(self._source_id, document_id)
+
+    def _listed_twice(self, document_id: str) -> SourceError:
+        return SourceError(
+            f"source {self._listing.row.name!r} lists document {document_id!r} twice",
+            hint="document ids must be unique within a source",
+        )
 
 
 def _listed(listing: Listing) -> Iterator[DocumentRef | Refusal]:
@@ -255,87 +309,18 @@ def _is_unchanged(stat: FileStat | None, known: StatRow | None, version: LiveVer
     return max(stat.mtime_ns, stat.ctime_ns) + RACY_NS < known.read_ns
 
 
-def _remember(
-    ref: DocumentRef,
-    raw: RawDocument,
-    read_ns: int,
-    raw_digest: bytes,
-    known: StatRow | None,
-    difference: SourceDifference,
-) -> None:
+def _stat_to_remember(
+    ref: DocumentRef, raw: RawDocument, read_ns: int, raw_digest: bytes, known: StatRow | None
+) -> StatRow | None:
+    """What to keep of a file that was read, unless the index has it already."""
     stat = raw.stat or ref.stat
-    if stat is not None:
-        row = StatRow(stat, read_ns, raw_digest)
-        if (
-            known is None
-            or known.stat != stat
-            or known.raw_digest != raw_digest
-            or _was_racy(known)
-        ):
-            difference.stats.append((ref.document_id, row))
+    if stat is None:
+        return None
+    is_known = known is not None and known.stat == stat and known.raw_digest == raw_digest
+    if known is not None and is_known and not _was_racy(known):
+        return None
+    return StatRow(stat, read_ns, raw_digest)
 
 
 def _was_racy(known: StatRow) -> bool:
     return max(known.stat.mtime_ns, known.stat.ctime_ns) + RACY_NS >= known.read_ns
-
-
-def _refuse(refusal: Refusal, rules: Rules, source: str, difference: SourceDifference) -> None:
-    if rules.strict and refusal.reason is not RefusalReason.UNSUPPORTED:
-        raise DocumentRefusedError(
-            f"{source}: {refusal.document_id}: {refusal.reason.value}: {refusal.detail}",
-            hint=refusal.hint or "fix the document, exclude it, or refresh without strict",
-        )
-    difference.refused[refusal] = False
-
-
-def _end_of_listing(
-    listing: Listing,
-    live: dict[str, LiveVersion],
-    known_stats: dict[str, StatRow],
-    seen: set[str],
-    difference: SourceDifference,
-) -> None:
-    kept_ids = {r.document_id for r in difference.refused if r.reason.keeps_last_version}
-    kept_folders = tuple(i for i in kept_ids if i.endswith("/"))
-
-    def is_kept(document_id: str) -> bool:
-        return document_id in kept_ids or bool(
-            kept_folders and document_id.startswith(kept_folders)
-        )
-
-    for document_id, version in sorted(live.items()):
-        if document_id not in seen and not is_kept(document_id):
-            difference.removed.append(version)
-    difference.gone_stats.extend(i for i in known_stats if i not in seen and not is_kept(i))
-
-
-def _log_refusals(
-    difference: SourceDifference, lookup: Lookup, source: str, log: ChangeLog
-) -> None:
-    for refusal in difference.refused:
-        is_kept = refusal.reason.keeps_last_version and (
-            refusal.document_id.endswith("/") or lookup(refusal.document_id) is not None
-        )
-        difference.refused[refusal] = is_kept
-        log.refused.append((source, refusal, is_kept))
-
-
-def _match_renames(
-    source: str, added: dict[str, bytes], removed: Sequence[LiveVersion], log: ChangeLog
-) -> None:
-    """Pair added and removed documents with equal bytes, as multisets, in order of their ids."""
-    gone: dict[bytes, list[str]] = defaultdict(list)
-    for version in removed:
-        gone[version.raw_digest].append(version.document_id)
-    paired: set[str] = set()
-    for document_id in sorted(added):
-        old = gone.get(added[document_id])
-        if old:
-            old_id = old.pop(0)
-            paired.add(old_id)
-            log.documents.append(DocumentChange("renamed", source, document_id, old_id))
-        else:
-            log.documents.append(DocumentChange("added", source, document_id))
-    for version in removed:
-        if version.document_id not in paired:
-            log.documents.append(DocumentChange("removed", source, version.document_id))

@@ -33,6 +33,7 @@ from sqlindex.store.contents import find_content
 from sqlindex.store.documents import VersionRow
 from sqlindex.store.driver import Connection
 from sqlindex.store.parses import PreparedChunk, find_parse, parse_catalog
+from sqlindex.store.sources import StatRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,7 @@ class PreparedDocument:
         text: decoded.
         parse: None when the store holds this text under this recipe already.
         chunks: in order; empty when `parse` is None.
+        stat: of the file that was read, to be remembered; None for other documents.
     """
 
     version: VersionRow
@@ -52,6 +54,7 @@ class PreparedDocument:
     text: str
     parse: ParsedDocument | None
     chunks: tuple[PreparedChunk, ...] = ()
+    stat: StatRow | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
 from itertools import islice
 
 from sqlindex.analysis.analyser import analyse, analyzer_fingerprint
@@ -17,18 +17,19 @@ from sqlindex.errors import (
     SqlindexError,
 )
 from sqlindex.indexing.build import Embedded, embed_missing, stage_documents
-from sqlindex.indexing.diff import Listing, Rules, SourceDifference, walk
+from sqlindex.indexing.diff import Listing, Rules, TouchedFile, walk
 from sqlindex.indexing.prepare import PreparedDocument, Workshop
 from sqlindex.indexing.report import (
-    ChangeLog,
     Changes,
     Progress,
     ProgressSink,
     RefreshReport,
+    Tally,
+    changes_of,
     no_progress,
 )
-from sqlindex.ports import Embedder
-from sqlindex.store.documents import stage_removals
+from sqlindex.ports import Embedder, OnFileSystem
+from sqlindex.store.documents import LiveVersion, stage_removals
 from sqlindex.store.driver import Connection
 from sqlindex.store.generations import (
     ChangeCounts,
@@ -42,19 +43,22 @@ from sqlindex.store.generations import (
     stage_lexical,
 )
 from sqlindex.store.head import Head, read_head
+from sqlindex.store.ledger import Ledger
 from sqlindex.store.lexical import LexicalTable
+from sqlindex.store.scope import EVERYTHING
 from sqlindex.store.sources import (
+    SourceRow,
     drop_file_stats,
     drop_refusals,
-    put_file_stats,
+    put_mount_points,
     put_refusals,
-    replace_refusals,
 )
 from sqlindex.store.vectors import (
     add_space,
     find_space,
     has_vector,
     lacking_texts,
+    live_parses,
     refused_chunks,
 )
 from sqlindex.store.writer import Writer
@@ -66,7 +70,8 @@ class RefreshJob:
 
     Attributes:
         listings: the sources to compare; others stay as they are.
-        removed_version_ids: live versions to end, without a listing (removing documents or sources).
+        removals: live versions of a source to end, without a listing (removing documents or a
+            source).
         workshop: parses and chunks.
         embedder: None publishes without vectors, unless `keeps_space`.
         keeps_space: only remove documents; what stays keeps its vectors, and no embedder is needed.
@@ -81,13 +86,20 @@ class RefreshJob:
     embedder: Embedder | None
     cause: str = "refresh"
     rules: Rules = field(default_factory=Rules)
-    removed_version_ids: Sequence[int] = ()
-    removed_changes: ChangeLog = field(default_factory=ChangeLog)
+    removals: tuple[SourceRow, Iterable[LiveVersion]] | None = None
     allow_bad_vectors: bool = False
     keeps_space: bool = False
     also: Callable[[Connection], None] | None = None
     cancel: CancelToken = field(default_factory=CancelToken)
     progress: ProgressSink = no_progress
+
+    @property
+    def source_names(self) -> dict[int, str]:
+        """Names of the sources that this job can change, by source id."""
+        rows = [listing.row for listing in self.listings]
+        if self.removals is not None:
+            rows.append(self.removals[0])
+        return {row.source_id: row.name for row in rows}
 
 
 def refresh(writer: Writer, job: RefreshJob) -> RefreshReport:
@@ -99,47 +111,39 @@ def refresh(writer: Writer, job: RefreshJob) -> RefreshReport:
     started = time.monotonic()
     with writer.transaction() as connection:
         build_id, head = begin_build(connection)
-    log = replace(job.removed_changes, documents=list(job.removed_changes.documents))
-    differences = []
-    for listing in job.listings:
-        difference = SourceDifference(listing.row, is_complete=listing.is_complete)
-        documents = walk(
-            writer.connection,
-            listing,
-            job.workshop,
-            job.rules,
-            log,
-            difference,
-            cancel=job.cancel,
-            progress=job.progress,
+    tally = Tally()
+    with closing(Ledger()) as ledger:
+        for listing in job.listings:
+            found = _walk(writer.connection, job, listing, ledger, tally)
+            for batch in _batches(found, job.workshop.config.documents_per_batch):
+                stage_documents(writer, build_id, listing.row, batch)
+        _end_walk(job, ledger)
+        with writer.transaction() as connection:
+            stage_removals(connection, build_id, ledger.ended())
+            end_staging(connection, build_id)
+        space_id, is_new_space = _space(writer, job, head)
+        embedded = Embedded()
+        if job.embedder is not None and space_id is not None:
+            embedded = embed_missing(
+                writer,
+                build_id,
+                space_id,
+                job.embedder,
+                is_new_space=is_new_space,
+                allow_bad_vectors=job.allow_bad_vectors,
+                batch_size=job.workshop.config.embedding_batch,
+                cancel=job.cancel,
+                progress=job.progress,
+            )
+        job.cancel.check()
+        changes = changes_of(
+            ledger,
+            job.source_names,
+            unchanged=tally.unchanged,
+            embedding_inputs=embedded.texts,
+            rebuilt=_rebuilt(head, space_id, is_new_space=is_new_space),
         )
-        for batch in _batches(documents, job.workshop.config.documents_per_batch):
-            stage_documents(writer, build_id, listing.row, batch)
-        differences.append(difference)
-    with writer.transaction() as connection:
-        removed = [version.version_id for d in differences for version in d.removed]
-        stage_removals(connection, build_id, [*removed, *job.removed_version_ids])
-        end_staging(connection, build_id)
-    space_id, is_new_space = _space(writer, job, head)
-    embedded = Embedded()
-    if job.embedder is not None and space_id is not None:
-        embedded = embed_missing(
-            writer,
-            build_id,
-            space_id,
-            job.embedder,
-            is_new_space=is_new_space,
-            allow_bad_vectors=job.allow_bad_vectors,
-            batch_size=job.workshop.config.embedding_batch,
-            cancel=job.cancel,
-            progress=job.progress,
-        )
-    job.cancel.check()
-    changes = log.finished(
-        embedding_inputs=embedded.texts,
-        rebuilt=_rebuilt(head, space_id, is_new_space=is_new_space),
-    )
-    generation = _publish(writer, job, build_id, head, changes, space_id, embedded, differences)
+        generation = _publish(writer, job, build_id, head, changes, space_id, embedded, ledger)
     reused = 0
     if space_id is not None:
         reused = (
@@ -174,52 +178,76 @@ def plan(connection: Connection, job: RefreshJob) -> Changes:
     space_id = 0 if space is None else space[0]
     is_new_space = job.embedder is not None and head.space_id != space_id
     planned_space = None if job.embedder is None else space_id
-    log = replace(job.removed_changes, documents=list(job.removed_changes.documents))
-    keys: set[bytes] = set()
-    parse_ids: set[int] = set()
-    replaced: set[tuple[int, str]] = set()
-    removed = set(job.removed_version_ids)
-    for listing in job.listings:
-        difference = SourceDifference(listing.row, is_complete=listing.is_complete)
-        documents = walk(
-            connection,
-            listing,
-            job.workshop,
-            job.rules,
-            log,
-            difference,
-            cancel=job.cancel,
-            progress=job.progress,
+    skips_refused = job.allow_bad_vectors
+    tally = Tally()
+    with closing(Ledger()) as ledger:
+        for listing in job.listings:
+            for found in _walk(connection, job, listing, ledger, tally):
+                if job.embedder is not None and isinstance(found, PreparedDocument):
+                    lacking = _inputs_of(connection, found, space_id, skips_refused=skips_refused)
+                    ledger.add_inputs(lacking)
+        _end_walk(job, ledger)
+        if is_new_space:
+            for source_id, document_id, parse_id in live_parses(connection):
+                # Those that changed have been counted with what they will be.
+                if not ledger.knows_change(source_id, document_id):
+                    ledger.add_inputs(
+                        lacking_texts(connection, space_id, parse_id, skips_refused=skips_refused)
+                    )
+        return changes_of(
+            ledger,
+            job.source_names,
+            unchanged=tally.unchanged,
+            embedding_inputs=ledger.inputs(),
+            rebuilt=_rebuilt(head, planned_space, is_new_space=is_new_space),
         )
-        for document in documents:
-            replaced.add((listing.row.source_id, document.version.document_id))
-            if document.parse is None:
-                parse_ids.add(document.version.parse_id)
-            keys.update(c.embedding_key for c in document.chunks if c.embedding_key is not None)
-        removed.update(version.version_id for version in difference.removed)
-    inputs = 0
-    if job.embedder is not None:
-        lacking = lacking_texts(
-            connection,
-            space_id,
-            parse_ids,
-            replaced=replaced if is_new_space else None,
-            removed=removed,
-            skips_refused=job.allow_bad_vectors,
-        )
-        new = {
-            key
-            for key in keys
-            if not has_vector(connection, key, space_id, skips_refused=job.allow_bad_vectors)
-        }
-        inputs = len(new | lacking)
-    return log.finished(
-        embedding_inputs=inputs, rebuilt=_rebuilt(head, planned_space, is_new_space=is_new_space)
+
+
+def _walk(
+    connection: Connection, job: RefreshJob, listing: Listing, ledger: Ledger, tally: Tally
+) -> Iterator[PreparedDocument | TouchedFile]:
+    return walk(
+        connection,
+        listing,
+        job.workshop,
+        job.rules,
+        ledger,
+        tally,
+        cancel=job.cancel,
+        progress=job.progress,
     )
 
 
-def _batches(documents: Iterator[PreparedDocument], size: int) -> Iterator[list[PreparedDocument]]:
-    while batch := list(islice(documents, size)):
+def _end_walk(job: RefreshJob, ledger: Ledger) -> None:
+    if job.removals is not None:
+        row, versions = job.removals
+        for version in versions:
+            ledger.add_removal(
+                row.source_id, version.document_id, version.raw_digest, version.version_id
+            )
+    ledger.match_renames()
+
+
+def _inputs_of(
+    connection: Connection, document: PreparedDocument, space_id: int, *, skips_refused: bool
+) -> Iterator[bytes]:
+    """Keys of the embedding texts of a document that the space has no vector for."""
+    if document.parse is None:
+        yield from lacking_texts(
+            connection, space_id, document.version.parse_id, skips_refused=skips_refused
+        )
+    for chunk in document.chunks:
+        key = chunk.embedding_key
+        if key is not None and not has_vector(
+            connection, key, space_id, skips_refused=skips_refused
+        ):
+            yield key
+
+
+def _batches(
+    found: Iterator[PreparedDocument | TouchedFile], size: int
+) -> Iterator[list[PreparedDocument | TouchedFile]]:
+    while batch := list(islice(found, size)):
         yield batch
 
 
@@ -279,12 +307,12 @@ def _publish(
     changes: Changes,
     space_id: int | None,
     embedded: Embedded,
-    differences: Sequence[SourceDifference],
+    ledger: Ledger,
 ) -> int | None:
     """Publish unless nothing differs; the new generation or None."""
 
     def also(connection: Connection) -> None:
-        _remember(connection, differences)
+        _remember(connection, job, ledger)
         if job.also is not None:
             job.also(connection)
 
@@ -336,14 +364,14 @@ def _publish(
     return generation
 
 
-def _remember(connection: Connection, differences: Sequence[SourceDifference]) -> None:
-    """Keep what helps the next refresh: file stats, and why documents are not in."""
-    for difference in differences:
-        source_id = difference.row.source_id
-        put_file_stats(connection, source_id, difference.stats)
-        drop_file_stats(connection, source_id, difference.gone_stats)
-        if difference.is_complete:
-            replace_refusals(connection, source_id, difference.refused)
-        else:
-            drop_refusals(connection, source_id, difference.seen_ids)
-            put_refusals(connection, source_id, difference.refused)
+def _remember(connection: Connection, job: RefreshJob, ledger: Ledger) -> None:
+    """Keep what helps the next refresh and tells why documents are not in."""
+    drop_file_stats(connection, ledger.removed_ids())
+    drop_refusals(connection, ledger.readmitted())
+    put_refusals(connection, ledger.news())
+    for listing in job.listings:
+        adapter = listing.adapter
+        if isinstance(adapter, OnFileSystem) and listing.scope == EVERYTHING:
+            found = adapter.mount_points
+            if found != listing.row.mount_points:
+                put_mount_points(connection, listing.row.source_id, found)

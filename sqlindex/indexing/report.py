@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from types import MappingProxyType
+from typing import Literal, cast
 
 from sqlindex.model.documents import Refusal
+from sqlindex.model.packed import packed
+from sqlindex.store.ledger import Ledger
 
 ChangeKind = Literal["added", "changed", "reparsed", "renamed", "removed"]
 
@@ -27,25 +30,27 @@ class Changes:
 
     Attributes:
         documents: every added, changed, reparsed, renamed and removed document, by source and id.
+        counts: how many of them changed in which way.
         unchanged: documents that stay as they are.
-        left_out: files and folders that ignore rules keep out of the listing (hidden, ignored,
-            secret-like); they are no refusals.
-        refused: (source, refusal, is_kept) of documents that are not indexed; `is_kept` if the
-            version indexed earlier is still served.
+        left_out: files and folders that rules of their source keep out (hidden, ignored,
+            secret-like, …); they are no refusals. A folder counts once.
+        refused: (source, refusal, is_kept) of documents that are not indexed, by source and id;
+            `is_kept` if the version indexed earlier is still served.
         embedding_inputs: distinct texts that have no vector yet and get one.
         rebuilt: layers that are rebuilt because what made them changed, in words.
     """
 
-    documents: tuple[DocumentChange, ...] = ()
+    documents: Sequence[DocumentChange] = ()
+    counts: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     unchanged: int = 0
     left_out: int = 0
-    refused: tuple[tuple[str, Refusal, bool], ...] = ()
+    refused: Sequence[tuple[str, Refusal, bool]] = ()
     embedding_inputs: int = 0
     rebuilt: tuple[str, ...] = ()
 
     def count(self, kind: ChangeKind) -> int:
         """How many documents changed in that way."""
-        return sum(1 for change in self.documents if change.kind == kind)
+        return self.counts.get(kind, 0)
 
     @property
     def kept(self) -> int:
@@ -95,31 +100,48 @@ def no_progress(_: Progress) -> None:
 
 
 @dataclass(slots=True)
-class ChangeLog:
-    """Collects changes while the sources are walked; `listed` counts the entries of all of them."""
+class Tally:
+    """Counts of a walk over all sources: entries listed, documents unchanged."""
 
-    documents: list[DocumentChange] = field(default_factory=list)
-    unchanged: int = 0
-    left_out: int = 0
-    refused: list[tuple[str, Refusal, bool]] = field(default_factory=list)
-    reparsed: int = 0
     listed: int = 0
+    unchanged: int = 0
 
-    def finished(self, *, embedding_inputs: int, rebuilt: tuple[str, ...]) -> Changes:
-        """The collected changes in their final order."""
-        notes = rebuilt
-        if self.reparsed:
-            notes = (
-                f"chunks of {self.reparsed} documents: parser, chunker or their options changed",
-                *rebuilt,
-            )
-        return Changes(
-            documents=tuple(
-                sorted(self.documents, key=lambda c: (c.source, c.document_id, c.kind))
-            ),
-            unchanged=self.unchanged,
-            left_out=self.left_out,
-            refused=tuple(sorted(self.refused, key=lambda r: (r[0], r[1].document_id))),
-            embedding_inputs=embedding_inputs,
-            rebuilt=notes,
+
+def changes_of(
+    ledger: Ledger,
+    names: Mapping[int, str],
+    *,
+    unchanged: int,
+    embedding_inputs: int,
+    rebuilt: tuple[str, ...],
+) -> Changes:
+    """What a ledger holds, once its renames have been matched.
+
+    Args:
+        names: of the sources, by source id.
+    """
+    counts = ledger.counts()
+    notes = rebuilt
+    if counts.get("reparsed"):
+        notes = (
+            f"chunks of {counts['reparsed']} documents: parser, chunker or their options changed",
+            *rebuilt,
         )
+    sources = sorted(names, key=lambda source_id: names[source_id])
+    return Changes(
+        documents=packed(
+            DocumentChange(cast(ChangeKind, kind), names[source_id], document_id, old_id)
+            for source_id in sources
+            for kind, document_id, old_id in ledger.changes(source_id)
+        ),
+        counts=counts,
+        unchanged=unchanged,
+        left_out=ledger.count_left_out(),
+        refused=packed(
+            (names[source_id], refusal, is_kept)
+            for source_id in sources
+            for refusal, is_kept in ledger.refused(source_id)
+        ),
+        embedding_inputs=embedding_inputs,
+        rebuilt=notes,
+    )

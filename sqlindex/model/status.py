@@ -10,19 +10,28 @@ from sqlindex.model.documents import Refusal
 
 @dataclass(frozen=True, slots=True)
 class SourceStatus:
-    """A registered source: how many documents the head has of it, and what was refused."""
+    """A registered source.
+
+    Attributes:
+        documents: that the head has of it.
+        refused: how many the last refresh saw and did not index, by reason.
+        left_out: how many files and folders its rules keep out, by reason.
+        kept: refused ones whose earlier version is still served.
+    """
 
     name: str
     kind: str
     root: str | None
     documents: int
     refused: Mapping[str, int]
+    left_out: Mapping[str, int]
     kept: int
 
 
 @dataclass(frozen=True, slots=True)
 class RefusedDocument:
-    """A document that the last refresh saw and did not index, or kept from an earlier one."""
+    """A document that the last refresh saw and did not index, or kept from an earlier one; or a
+    file or folder (its id ends in a slash) that rules leave out, as its reason says."""
 
     source: str
     refusal: Refusal

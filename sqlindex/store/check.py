@@ -190,7 +190,8 @@ def _structure(connection: Connection) -> Iterator[Finding]:
 def _sources(connection: Connection) -> Iterator[Finding]:
     try:
         for source in list_sources(connection):
-            refusals(connection, source.source_id)
+            for _ in refusals(connection, source.source_id):
+                pass
     except CorruptIndexError as exc:
         yield Finding("sources and refusals can be read", str(exc))
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
+from sqlindex.model.documents import FileStat
 from sqlindex.store.checksum import check8_of_values
 from sqlindex.store.driver import Connection, Row
+from sqlindex.store.scope import Scope, scope_conditions
+from sqlindex.store.sources import StatRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +34,7 @@ class VersionRow:
     modified_ns: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class LiveVersion:
+class LiveVersion(NamedTuple):
     """A live version as change detection needs it."""
 
     version_id: int
@@ -43,10 +46,24 @@ class LiveVersion:
     row_check8: bytes
 
 
+class KnownDocument(NamedTuple):
+    """A document of the head as change detection needs it, and how its file was last read."""
+
+    version: LiveVersion
+    stat: StatRow | None
+
+
 _INSERT = """
     INSERT INTO document_version(source_id, document_id, parse_id, chunks, build_id, raw_digest, byte_size,
       encoding, path, type_name, title, date, tags, uri, metadata, modified_ns, check8)
     VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+_KNOWN = """
+    SELECT d.version_id, d.document_id, d.parse_id, p.recipe, d.raw_digest, d.encoding, d.check8,
+      f.byte_size, f.mtime_ns, f.ctime_ns, f.inode, f.device, f.read_ns, f.raw_digest
+    FROM document_version d JOIN parse p USING(parse_id)
+      LEFT JOIN file_stat f ON f.source_id = d.source_id AND f.document_id = d.document_id
+    WHERE d.source_id = ? AND d.document_id = ? AND d.born IS NOT NULL AND d.died IS NULL
 """
 _LIVE = """
     SELECT d.version_id, d.document_id, d.parse_id, p.recipe, d.raw_digest, d.encoding, d.check8
@@ -65,19 +82,28 @@ _ALL = """
 """
 
 
-def live_versions(connection: Connection, source_id: int) -> dict[str, LiveVersion]:
-    """The head's versions of one source, by document id."""
-    rows = connection.execute(_LIVE, {"source_id": source_id})
-    return {row[1]: LiveVersion(*row) for row in rows}
+def known_document(
+    connection: Connection, source_id: int, document_id: str
+) -> KnownDocument | None:
+    """What the head and the last reading say of one document, or None if the head has none."""
+    row = connection.execute(_KNOWN, (source_id, document_id)).fetchone()
+    if row is None:
+        return None
+    stat = None if row[7] is None else StatRow(FileStat(*row[7:12]), row[12], row[13])
+    return KnownDocument(LiveVersion(*row[:7]), stat)
 
 
 def live_version(connection: Connection, source_id: int, document_id: str) -> LiveVersion | None:
     """The head's version of one document, or None."""
-    found = connection.execute(
-        _LIVE + " AND d.document_id = :document_id",
-        {"source_id": source_id, "document_id": document_id},
-    ).fetchone()
-    return None if found is None else LiveVersion(*found)
+    known = known_document(connection, source_id, document_id)
+    return None if known is None else known.version
+
+
+def live_in_scope(connection: Connection, source_id: int, scope: Scope) -> Iterator[LiveVersion]:
+    """The head's versions of a source within a scope, each once."""
+    for condition, parameters in scope_conditions(scope, "d.document_id"):
+        rows = connection.execute(_LIVE + condition, {"source_id": source_id, **parameters})
+        yield from (LiveVersion(*row) for row in rows)
 
 
 def count_live(connection: Connection, source_id: int) -> int:
@@ -113,9 +139,9 @@ def stage_versions(
     connection.executemany(_INSERT, rows)
 
 
-def stage_removals(connection: Connection, build_id: int, version_ids: Sequence[int]) -> None:
+def stage_removals(connection: Connection, build_id: int, version_ids: Iterable[int]) -> None:
     """Let live versions end when the build is published."""
-    connection.executemany(_REMOVE, [(build_id, version_id) for version_id in version_ids])
+    connection.executemany(_REMOVE, ((build_id, version_id) for version_id in version_ids))
 
 
 def damaged_versions(connection: Connection) -> list[str]:

@@ -112,6 +112,17 @@ def connect_memory() -> Connection:
     return connection
 
 
+def connect_scratch() -> Connection:
+    """A private temporary database: in a cache of 2 MB, beyond it in a file that SQLite deletes.
+
+    One transaction that never ends: nothing of it outlives the connection.
+    """
+    connection: Connection = _sqlite.connect("", isolation_level=None, check_same_thread=False)
+    for statement in ("PRAGMA journal_mode=OFF", "PRAGMA cache_size=-2000", "BEGIN"):
+        connection.execute(statement)
+    return connection
+
+
 def is_complete_statement(sql: str) -> bool:
     """Whether `sql` ends a statement; triggers with their inner semicolons count as one."""
     complete: bool = _sqlite.complete_statement(sql)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from array import array
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -164,7 +165,8 @@ def stage_lexical(
         clear_table(connection, spare)
         connection.execute(_NUMBER, {"build_id": build_id})
     for query in (_LIVING_ON, _STAGED_IDS):
-        ids = [row[0] for row in writer.connection.execute(query, {"build_id": build_id})]
+        rows = writer.connection.execute(query, {"build_id": build_id})
+        ids = array("q", (row[0] for row in rows))
         for at in range(0, len(ids), _STAGED_BATCH):
             cancel.check()
             with writer.transaction() as connection:

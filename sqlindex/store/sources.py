@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sqlindex.errors import CorruptIndexError, DuplicateError, UnknownSourceError, UsageError
 from sqlindex.model.documents import FileStat, Refusal, RefusalReason
-from sqlindex.store.driver import Connection
-from sqlindex.store.stored_json import read_fields
+from sqlindex.store.driver import Connection, Row
+from sqlindex.store.scope import Scope, scope_conditions
+from sqlindex.store.stored_json import read_fields, read_texts
 
 
 @dataclass(frozen=True, slots=True)
 class SourceRow:
-    """A registered source: `kind` is `folder` (with `root`) or `host`."""
+    """A registered source: `kind` is `folder` (with `root`) or `host`.
+
+    `mount_points` are those of the last complete listing, as `ports.OnFileSystem` tells them.
+    """
 
     source_id: int
     name: str
     kind: str
     root: str | None
     options: Mapping[str, object] = field(default_factory=dict)
+    mount_points: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,22 +37,31 @@ class StatRow:
     raw_digest: bytes
 
 
-_LIST = "SELECT source_id, name, kind, root, options FROM source WHERE is_removed = 0 ORDER BY name"
+_LIST = """
+    SELECT source_id, name, kind, root, options, mount_points FROM source WHERE is_removed = 0 ORDER BY name
+"""
 _ADD = """
     INSERT INTO source(name, kind, root, options) VALUES(:name, :kind, :root, :options)
 """
+_MOVE = "UPDATE source SET root = :root, mount_points = '[]' WHERE source_id = :source_id"
+_PUT_MOUNTS = "UPDATE source SET mount_points = :mount_points WHERE source_id = :source_id"
 _REMOVE = "UPDATE source SET is_removed = 1 WHERE source_id = :source_id"
 _FORGET_STATS = "DELETE FROM file_stat WHERE source_id = :source_id"
 _FORGET_REFUSALS = "DELETE FROM refused_document WHERE source_id = :source_id"
-_STATS = """
-    SELECT document_id, byte_size, mtime_ns, ctime_ns, inode, device, read_ns, raw_digest
-    FROM file_stat WHERE source_id = :source_id
-"""
 _PUT_STAT = "INSERT OR REPLACE INTO file_stat VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _DROP_STAT = "DELETE FROM file_stat WHERE source_id = ? AND document_id = ?"
 _REFUSALS = """
     SELECT document_id, reason, detail, hint, is_kept FROM refused_document
     WHERE source_id = :source_id ORDER BY document_id
+"""
+_REFUSAL = """
+    SELECT document_id, reason, detail, hint, is_kept FROM refused_document
+    WHERE source_id = ? AND document_id = ?
+"""
+_REFUSED_IDS = "SELECT document_id FROM refused_document WHERE source_id = :source_id"
+_COUNT_REFUSALS = """
+    SELECT reason, count(*), sum(is_kept) FROM refused_document WHERE source_id = ?
+    GROUP BY reason ORDER BY reason
 """
 _PUT_REFUSAL = "INSERT OR REPLACE INTO refused_document VALUES(?, ?, ?, ?, ?, ?)"
 _DROP_REFUSAL = "DELETE FROM refused_document WHERE source_id = ? AND document_id = ?"
@@ -56,8 +70,15 @@ _DROP_REFUSAL = "DELETE FROM refused_document WHERE source_id = ? AND document_i
 def list_sources(connection: Connection) -> list[SourceRow]:
     """The registered sources by name."""
     return [
-        SourceRow(source_id, name, kind, root, read_fields(options, f"source {name!r}"))
-        for source_id, name, kind, root, options in connection.execute(_LIST)
+        SourceRow(
+            source_id,
+            name,
+            kind,
+            root,
+            read_fields(options, f"source {name!r}"),
+            read_texts(mount_points, f"source {name!r}"),
+        )
+        for source_id, name, kind, root, options, mount_points in connection.execute(_LIST)
     ]
 
 
@@ -86,12 +107,8 @@ def add_source(
     """
     _require_name(name)
     registered = list_sources(connection)
-    for known in registered:
-        if root is not None and known.root == root:
-            raise DuplicateError(
-                f"the folder {root} is registered already as source {known.name!r}",
-                hint="one folder is one source",
-            )
+    if root is not None:
+        _require_free_root(registered, root)
     if any(known.name == name for known in registered):
         raise DuplicateError(
             f"a source named {name!r} is registered already",
@@ -105,6 +122,32 @@ def add_source(
     }
     connection.execute(_ADD, row)
     return find_source(connection, name)
+
+
+def move_source(connection: Connection, source_id: int, root: str) -> None:
+    """Let a folder's source have another root; its documents stay what they are.
+
+    Raises:
+        DuplicateError: the folder is registered already.
+    """
+    others = [row for row in list_sources(connection) if row.source_id != source_id]
+    _require_free_root(others, root)
+    connection.execute(_MOVE, {"source_id": source_id, "root": root})
+
+
+def put_mount_points(connection: Connection, source_id: int, mount_points: Sequence[str]) -> None:
+    """Remember where other file systems begin below a source's root."""
+    stored = json.dumps(list(mount_points), ensure_ascii=False)
+    connection.execute(_PUT_MOUNTS, {"source_id": source_id, "mount_points": stored})
+
+
+def _require_free_root(registered: Iterable[SourceRow], root: str) -> None:
+    for known in registered:
+        if known.root == root:
+            raise DuplicateError(
+                f"the folder {root} is registered already as source {known.name!r}",
+                hint="one folder is one source",
+            )
 
 
 def _require_name(name: object) -> None:
@@ -124,18 +167,13 @@ def remove_source(connection: Connection, source_id: int) -> None:
         connection.execute(statement, {"source_id": source_id})
 
 
-def file_stats(connection: Connection, source_id: int) -> dict[str, StatRow]:
-    """What is remembered of the files of a source, by document id."""
-    return {
-        row[0]: StatRow(FileStat(*row[1:6]), row[6], row[7])
-        for row in connection.execute(_STATS, {"source_id": source_id})
-    }
-
-
 def put_file_stats(
     connection: Connection, source_id: int, rows: Iterable[tuple[str, StatRow]]
 ) -> None:
-    """Remember files as they were read."""
+    """Remember files as they were read.
+
+    They say nothing of a generation: a stat counts only beside a live version with its digest.
+    """
     connection.executemany(
         _PUT_STAT,
         [
@@ -155,19 +193,41 @@ def put_file_stats(
     )
 
 
-def drop_file_stats(connection: Connection, source_id: int, document_ids: Iterable[str]) -> None:
-    """Forget files that are gone."""
-    connection.executemany(_DROP_STAT, [(source_id, document_id) for document_id in document_ids])
+def drop_file_stats(connection: Connection, ids: Iterable[tuple[int, str]]) -> None:
+    """Forget files that are gone, given as (source id, document id)."""
+    connection.executemany(_DROP_STAT, ids)
 
 
-def refusals(connection: Connection, source_id: int) -> dict[Refusal, bool]:
-    """Refused documents of a source, each with whether an earlier version is kept."""
-    return {
-        Refusal(document_id, _reason(reason, document_id), detail, hint): bool(is_kept)
-        for document_id, reason, detail, hint, is_kept in connection.execute(
-            _REFUSALS, {"source_id": source_id}
-        )
-    }
+def refusals(connection: Connection, source_id: int) -> Iterator[tuple[Refusal, bool]]:
+    """Refused documents of a source by id, each with whether an earlier version is kept."""
+    rows = connection.execute(_REFUSALS, {"source_id": source_id})
+    return ((_refusal(row), bool(row[4])) for row in rows)
+
+
+def refusal_of(
+    connection: Connection, source_id: int, document_id: str
+) -> tuple[Refusal, bool] | None:
+    """What is recorded of one refused document, and whether an earlier version is kept."""
+    row = connection.execute(_REFUSAL, (source_id, document_id)).fetchone()
+    return None if row is None else (_refusal(row), bool(row[4]))
+
+
+def refused_ids_in_scope(connection: Connection, source_id: int, scope: Scope) -> Iterator[str]:
+    """Ids of the recorded refusals of a source within a scope."""
+    for condition, parameters in scope_conditions(scope, "document_id"):
+        rows = connection.execute(_REFUSED_IDS + condition, {"source_id": source_id, **parameters})
+        yield from (row[0] for row in rows)
+
+
+def count_refusals(connection: Connection, source_id: int) -> dict[RefusalReason, tuple[int, int]]:
+    """By reason: how many documents are refused, and of how many an earlier version is kept."""
+    rows = connection.execute(_COUNT_REFUSALS, (source_id,))
+    return {_reason(reason, "of a count"): (count, kept) for reason, count, kept in rows}
+
+
+def _refusal(row: Row) -> Refusal:
+    document_id, reason, detail, hint, _ = row
+    return Refusal(document_id, _reason(reason, document_id), detail, hint)
 
 
 def _reason(stored: str, document_id: str) -> RefusalReason:
@@ -180,31 +240,18 @@ def _reason(stored: str, document_id: str) -> RefusalReason:
         ) from exc
 
 
-def replace_refusals(connection: Connection, source_id: int, found: Mapping[Refusal, bool]) -> None:
-    """Make `found` the refused documents of a source, writing only what differs."""
-    known = refusals(connection, source_id)
-    gone = {refusal.document_id for refusal in known} - {refusal.document_id for refusal in found}
-    connection.executemany(
-        _DROP_REFUSAL, [(source_id, document_id) for document_id in sorted(gone)]
-    )
-    put_refusals(
-        connection, source_id, {r: kept for r, kept in found.items() if known.get(r) is not kept}
-    )
-
-
-def put_refusals(connection: Connection, source_id: int, found: Mapping[Refusal, bool]) -> None:
-    """Record refused documents, replacing what was recorded of the same ids."""
+def put_refusals(connection: Connection, found: Iterable[tuple[int, Refusal, bool]]) -> None:
+    """Record refused documents, given as (source id, refusal, is_kept), in place of what was
+    recorded of the same ids."""
     connection.executemany(
         _PUT_REFUSAL,
-        [
+        (
             (source_id, r.document_id, r.reason.value, r.detail, r.hint, int(is_kept))
-            for r, is_kept in found.items()
-        ],
+            for source_id, r, is_kept in found
+        ),
     )
 
 
-def drop_refusals(connection: Connection, source_id: int, document_ids: Iterable[str]) -> None:
-    """Forget refusals of documents that are indexed or gone."""
-    connection.executemany(
-        _DROP_REFUSAL, [(source_id, document_id) for document_id in document_ids]
-    )
+def drop_refusals(connection: Connection, ids: Iterable[tuple[int, str]]) -> None:
+    """Forget refusals of documents that are indexed or gone, given as (source id, document id)."""
+    connection.executemany(_DROP_REFUSAL, ids)

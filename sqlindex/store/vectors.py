@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -48,7 +49,7 @@ MISSING_TEXTS = """
 """
 
 _LIVE_PARSES = """
-    SELECT version_id, source_id, document_id, parse_id FROM document_version
+    SELECT source_id, document_id, parse_id FROM document_version
     WHERE born IS NOT NULL AND died IS NULL
 """
 _LACKING = """
@@ -98,10 +99,27 @@ def add_space(connection: Connection, identity: str, dimensions: int) -> int:
     return cursor.lastrowid
 
 
+class TextPlaces:
+    """Where embedding texts stand: (text id, parse id, chunk ord) each, in 24 bytes."""
+
+    def __init__(self, places: Iterable[tuple[int, int, int]]) -> None:
+        self._numbers = array("q")
+        for place in places:
+            self._numbers.extend(place)
+
+    def __len__(self) -> int:
+        return len(self._numbers) // 3
+
+    def batch(self, start: int, size: int) -> list[tuple[int, int, int]]:
+        """Up to `size` places from `start` on."""
+        numbers = self._numbers[3 * start : 3 * (start + size)]
+        return list(zip(numbers[::3], numbers[1::3], numbers[2::3], strict=True))
+
+
 def missing_texts(
     connection: Connection, build_id: int, space_id: int, *, is_new_space: bool, skips_refused: bool
-) -> list[tuple[int, int, int]]:
-    """(text id, parse id, chunk ord) of each embedding text that the build needs a vector for.
+) -> TextPlaces:
+    """Each embedding text that the build needs a vector for.
 
     One place is named for each text, in order of parses and chunks, so that texts are embedded in
     the order of the documents.
@@ -112,7 +130,7 @@ def missing_texts(
         "is_new_space": int(is_new_space),
         "skips_refused": int(skips_refused),
     }
-    return connection.execute(MISSING_TEXTS, parameters).fetchall()
+    return TextPlaces(connection.execute(MISSING_TEXTS, parameters))
 
 
 def put_vectors(
@@ -169,37 +187,21 @@ def read_vectors(
         )
 
 
-def lacking_texts(
-    connection: Connection,
-    space_id: int,
-    parse_ids: set[int],
-    *,
-    replaced: set[tuple[int, str]] | None,
-    removed: set[int],
-    skips_refused: bool,
-) -> set[bytes]:
-    """Keys of stored embedding texts that a planned build would need a vector for.
+def live_parses(connection: Connection) -> Iterator[tuple[int, str, int]]:
+    """(source id, document id, parse id) of every document of the head."""
+    return iter(connection.execute(_LIVE_PARSES))
 
-    Args:
-        parse_ids: stored parses of the documents that the build would stage.
-        replaced: (source id, document id) of those documents if the space is new, so that
-            documents living on need vectors too; else None.
-        removed: version ids that the build would end.
-    """
-    wanted = set(parse_ids)
-    if replaced is not None:
-        for version_id, source_id, document_id, parse_id in connection.execute(_LIVE_PARSES):
-            if version_id not in removed and (source_id, document_id) not in replaced:
-                wanted.add(parse_id)
-    lacking: set[bytes] = set()
-    for parse_id in wanted:
-        parameters = {
-            "parse_id": parse_id,
-            "space_id": space_id,
-            "skips_refused": int(skips_refused),
-        }
-        lacking.update(row[0] for row in connection.execute(_LACKING, parameters))
-    return lacking
+
+def lacking_texts(
+    connection: Connection, space_id: int, parse_id: int, *, skips_refused: bool
+) -> Iterator[bytes]:
+    """Keys of the embedding texts of a stored parse that the space has no vector for."""
+    parameters = {
+        "parse_id": parse_id,
+        "space_id": space_id,
+        "skips_refused": int(skips_refused),
+    }
+    return (row[0] for row in connection.execute(_LACKING, parameters))
 
 
 def has_vector(connection: Connection, key: bytes, space_id: int, *, skips_refused: bool) -> bool:

@@ -1,0 +1,205 @@
+"""What a walk over sources has found so far, in a private temporary database.
+
+A source can list a million documents, and each can have changed or be refused: SQLite keeps that in
+a temporary file of its own and a small cache, so memory stays bounded whatever is listed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from sqlindex.model.documents import Refusal, RefusalReason
+from sqlindex.store.driver import Connection, connect_scratch
+
+_SCHEMA = (
+    """CREATE TABLE change(source_id INTEGER, document_id TEXT, kind TEXT, old_id TEXT, raw_digest BLOB,
+         PRIMARY KEY(source_id, document_id)) WITHOUT ROWID""",
+    "CREATE TABLE removed(source_id INTEGER, document_id TEXT, raw_digest BLOB, version_id INTEGER)",
+    """CREATE TABLE refused(source_id INTEGER, document_id TEXT, reason TEXT, detail TEXT, hint TEXT,
+         is_kept INTEGER, is_news INTEGER, is_left_out INTEGER,
+         PRIMARY KEY(source_id, document_id)) WITHOUT ROWID""",
+    """CREATE TABLE readmitted(source_id INTEGER, document_id TEXT,
+         PRIMARY KEY(source_id, document_id)) WITHOUT ROWID""",
+    "CREATE TABLE input(key BLOB PRIMARY KEY) WITHOUT ROWID",
+)
+_CHANGE = "INSERT OR IGNORE INTO change VALUES(?, ?, ?, NULL, ?)"
+_KNOWS_CHANGE = "SELECT 1 FROM change WHERE source_id = ? AND document_id = ?"
+_REMOVE = "INSERT INTO removed VALUES(?, ?, ?, ?)"
+_REFUSE = "INSERT OR REPLACE INTO refused VALUES(?, ?, ?, ?, ?, ?, ?, ?)"
+_FIND_REFUSED = "SELECT reason FROM refused WHERE source_id = ? AND document_id = ?"
+_READMIT = "INSERT OR IGNORE INTO readmitted VALUES(?, ?)"
+_INPUT = "INSERT OR IGNORE INTO input VALUES(?)"
+# Equal bytes are paired as multisets, both sides in order of their ids.
+_PAIRS = """
+    CREATE TABLE pair AS
+    WITH gone AS (SELECT source_id, document_id, raw_digest,
+        row_number() OVER (PARTITION BY source_id, raw_digest ORDER BY document_id) AS turn FROM removed),
+      new AS (SELECT source_id, document_id, raw_digest,
+        row_number() OVER (PARTITION BY source_id, raw_digest ORDER BY document_id) AS turn
+        FROM change WHERE kind = 'added')
+    SELECT new.source_id, new.document_id, gone.document_id AS old_id
+    FROM new JOIN gone USING(source_id, raw_digest, turn)
+"""
+_RENAME = """
+    UPDATE change SET kind = 'renamed', old_id = p.old_id FROM pair p
+    WHERE change.source_id = p.source_id AND change.document_id = p.document_id
+"""
+_RENAMED_AWAY = "CREATE UNIQUE INDEX pair_old ON pair(source_id, old_id)"
+_ADD_REMOVED = """
+    INSERT INTO change SELECT r.source_id, r.document_id, 'removed', NULL, NULL FROM removed r
+    WHERE NOT EXISTS (SELECT 1 FROM pair p WHERE p.source_id = r.source_id AND p.old_id = r.document_id)
+"""
+_CHANGES = "SELECT kind, document_id, old_id FROM change WHERE source_id = ? ORDER BY document_id"
+_COUNTS = "SELECT kind, count(*) FROM change GROUP BY kind"
+_ENDED = "SELECT version_id FROM removed ORDER BY version_id"
+_REMOVED_IDS = "SELECT source_id, document_id FROM removed"
+_REFUSED = """
+    SELECT source_id, document_id, reason, detail, hint, is_kept FROM refused
+    WHERE source_id = ? AND NOT is_left_out ORDER BY document_id
+"""
+_COUNT_LEFT_OUT = "SELECT count(*) FROM refused WHERE is_left_out"
+_NEWS = """
+    SELECT source_id, document_id, reason, detail, hint, is_kept FROM refused WHERE is_news
+    ORDER BY source_id, document_id
+"""
+_READMITTED = "SELECT source_id, document_id FROM readmitted ORDER BY source_id, document_id"
+
+
+class RefusalRow(NamedTuple):
+    """A refused document of one source; `is_kept` if its earlier version is still served."""
+
+    source_id: int
+    refusal: Refusal
+    is_kept: bool
+
+
+class Ledger:
+    """Changes, refusals and embedding inputs that a plan or refresh has met. Close it at the end."""
+
+    def __init__(self) -> None:
+        self._scratch: Connection = connect_scratch()
+        for statement in _SCHEMA:
+            self._scratch.execute(statement)
+        self._has_kept = False
+
+    def close(self) -> None:
+        """Give the temporary file back."""
+        self._scratch.close()
+
+    # While sources are walked
+
+    def add_change(self, source_id: int, document_id: str, kind: str, raw_digest: bytes) -> bool:
+        """Note a document that is `added`, `changed` or `reparsed`; False if it is noted already."""
+        row = (source_id, document_id, kind, raw_digest)
+        return self._scratch.execute(_CHANGE, row).rowcount == 1
+
+    def knows_change(self, source_id: int, document_id: str) -> bool:
+        """Whether `add_change` was called for a document."""
+        return self._scratch.execute(_KNOWS_CHANGE, (source_id, document_id)).fetchone() is not None
+
+    def add_removal(
+        self, source_id: int, document_id: str, raw_digest: bytes, version_id: int
+    ) -> None:
+        """Note a live version that ends without a successor."""
+        self._scratch.execute(_REMOVE, (source_id, document_id, raw_digest, version_id))
+
+    def add_refusal(
+        self, source_id: int, refusal: Refusal, *, is_kept: bool, is_news: bool
+    ) -> None:
+        """Note a refused document.
+
+        Args:
+            is_kept: whether its earlier version is still served.
+            is_news: whether the index does not say just this already.
+        """
+        self._has_kept |= refusal.reason.keeps_last_version
+        row = (
+            source_id,
+            refusal.document_id,
+            refusal.reason.value,
+            refusal.detail,
+            refusal.hint,
+            int(is_kept),
+            int(is_news),
+            int(refusal.reason.is_left_out),
+        )
+        self._scratch.execute(_REFUSE, row)
+
+    def is_refused(self, source_id: int, document_id: str) -> bool:
+        """Whether a document of that id was refused."""
+        return self._reason(source_id, document_id) is not None
+
+    def keeps(self, source_id: int, document_id: str) -> bool:
+        """Whether an unseen document stays: it, or a folder above it, cannot be read now."""
+        if not self._has_kept:
+            return False
+        ids = [document_id]
+        at = document_id.find("/")
+        while at >= 0:
+            ids.append(document_id[: at + 1])
+            at = document_id.find("/", at + 1)
+        reasons = (self._reason(source_id, id_) for id_ in ids)
+        return any(reason is not None and reason.keeps_last_version for reason in reasons)
+
+    def _reason(self, source_id: int, document_id: str) -> RefusalReason | None:
+        found = self._scratch.execute(_FIND_REFUSED, (source_id, document_id)).fetchone()
+        return None if found is None else RefusalReason(found[0])
+
+    def readmit(self, source_id: int, document_id: str) -> None:
+        """Note a refusal of an earlier refresh that no longer holds."""
+        self._scratch.execute(_READMIT, (source_id, document_id))
+
+    def add_inputs(self, keys: Iterable[bytes]) -> None:
+        """Note embedding texts that need a vector; one noted twice counts once."""
+        self._scratch.executemany(_INPUT, ((key,) for key in keys))
+
+    # When all sources have been walked
+
+    def match_renames(self) -> None:
+        """Turn pairs of an added and a removed document with equal bytes into renames."""
+        for statement in (_PAIRS, _RENAMED_AWAY, _RENAME, _ADD_REMOVED):
+            self._scratch.execute(statement)
+
+    def counts(self) -> dict[str, int]:
+        """How many documents changed in each way."""
+        return dict(self._scratch.execute(_COUNTS).fetchall())
+
+    def inputs(self) -> int:
+        """How many embedding texts need a vector."""
+        return int(self._scratch.execute("SELECT count(*) FROM input").fetchone()[0])
+
+    def changes(self, source_id: int) -> Iterator[tuple[str, str, str | None]]:
+        """(kind, document id, old id) of a source's documents, by id."""
+        return iter(self._scratch.execute(_CHANGES, (source_id,)))
+
+    def ended(self) -> Iterator[int]:
+        """Version ids that end without a successor."""
+        return (row[0] for row in self._scratch.execute(_ENDED))
+
+    def removed_ids(self) -> Iterator[tuple[int, str]]:
+        """(source id, document id) of what `ended` names."""
+        return iter(self._scratch.execute(_REMOVED_IDS))
+
+    def refused(self, source_id: int) -> Iterator[tuple[Refusal, bool]]:
+        """A source's refused documents by id, and whether each is kept; not what rules leave out."""
+        rows = self._scratch.execute(_REFUSED, (source_id,))
+        return ((row.refusal, row.is_kept) for row in map(_row, rows))
+
+    def count_left_out(self) -> int:
+        """How many files and folders are left out by rules of their source."""
+        return int(self._scratch.execute(_COUNT_LEFT_OUT).fetchone()[0])
+
+    def news(self) -> Iterator[RefusalRow]:
+        """Refusals that the index does not know yet, or knows otherwise."""
+        return map(_row, self._scratch.execute(_NEWS))
+
+    def readmitted(self) -> Iterator[tuple[int, str]]:
+        """(source id, document id) of refusals to forget."""
+        return iter(self._scratch.execute(_READMITTED))
+
+
+def _row(values: tuple[int, str, str, str, str, int]) -> RefusalRow:
+    source_id, document_id, reason, detail, hint, is_kept = values
+    refusal = Refusal(document_id, RefusalReason(reason), detail, hint)
+    return RefusalRow(source_id, refusal, bool(is_kept))
