@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
     from sqlindex.ports import Embedder, Source
     from sqlindex.sources.memory import Document
     from sqlindex.store.check import Finding
+
+
+_LOOKED_FOR = 1_000
+"""Documents looked for in the new folder of a source."""
 
 
 class Index:
@@ -114,6 +119,7 @@ class Index:
         include: Sequence[str] = (),
         exclude: Sequence[str] = (),
         hidden: bool = False,
+        one_file_system: bool = False,
     ) -> str:
         """Register a folder, or a source of the host; nothing is indexed before `refresh`.
 
@@ -124,6 +130,7 @@ class Index:
             include: patterns in the syntax of `.gitignore`; only matching files are listed.
             exclude: patterns of files and folders to leave out.
             hidden: list hidden files and folders too.
+            one_file_system: leave out what is mounted below the folder.
 
         Returns:
             The source's name.
@@ -141,7 +148,12 @@ class Index:
             root = document_id_of(os.fsencode(canonical_root(source)))
             if name == "":
                 raise UsageError("a source's name is empty", hint="leave it out, or name one")
-            options = {"include": list(include), "exclude": list(exclude), "hidden": hidden}
+            options = {
+                "include": list(include),
+                "exclude": list(exclude),
+                "hidden": hidden,
+                "one_file_system": one_file_system,
+            }
             check_patterns(include, exclude)
             with self._file.writing("source add") as writer, writer.transaction() as connection:
                 taken = {row.name for row in list_sources(connection)}
@@ -179,6 +191,48 @@ class Index:
         self._wiring.host_sources.pop(name, None)
         return report
 
+    def move_source(
+        self, name: str, folder: str | os.PathLike[str], *, force: bool = False
+    ) -> None:
+        """Tell where a folder source lies now; nothing is indexed before `refresh`.
+
+        Its documents stay what they are, ids and vectors included: a refresh after a mere move
+        finds no change and embeds nothing.
+
+        Args:
+            force: also if none of the source's documents lies in the new folder.
+
+        Raises:
+            UnknownSourceError: no source of that name.
+            UsageError: it is no folder's source, there is no such folder, or none of its documents
+                lies there.
+            DuplicateError: the folder is registered already.
+        """
+        from sqlindex.sources.containment import canonical_root
+        from sqlindex.sources.paths import document_id_of, path_of
+        from sqlindex.store.documents import live_in_scope
+        from sqlindex.store.scope import EVERYTHING
+        from sqlindex.store.sources import find_source, move_source
+
+        root = canonical_root(folder)
+        with self._file.writing("source move") as writer, writer.transaction() as connection:
+            row = find_source(connection, name)
+            if row.kind != "folder":
+                raise UsageError(
+                    f"source {name!r} is no folder", hint="only folders can be moved"
+                )
+            documents = live_in_scope(connection, row.source_id, EVERYTHING)
+            is_there = [
+                os.path.lexists(os.path.join(os.fsencode(root), path_of(version.document_id)))
+                for version in islice(documents, _LOOKED_FOR)
+            ]
+            if is_there and not any(is_there) and not force:
+                raise UsageError(
+                    f"no document of source {name!r} lies in {root}",
+                    hint="give the folder that was moved, or force it (force=True, --force)",
+                )
+            move_source(connection, row.source_id, document_id_of(os.fsencode(root)))
+
     def set_embedder(self, name: str | None) -> None:
         """Choose the model that this index is refreshed and searched with; None for none.
 
@@ -200,6 +254,7 @@ class Index:
         self,
         sources: Iterable[str] | None = None,
         *,
+        paths: Iterable[str | os.PathLike[str]] | None = None,
         strict: bool = False,
         verify: bool = False,
         allow_bad_vectors: bool = False,
@@ -214,6 +269,8 @@ class Index:
 
         Args:
             sources: names; None for all that can be listed in this process.
+            paths: only these files and folders of folder sources; the cost follows them and not
+                the rest. One that is gone is removed from the index.
             strict: a refused document fails the refresh (formats that are not indexed excepted).
             verify: read and hash every file, not only those whose size, times or inode changed.
             allow_bad_vectors: publish a chunk lexical-only when its vector is refused.
@@ -224,6 +281,7 @@ class Index:
 
         Raises:
             LockedError: another writer holds the index.
+            UsageError: a path lies in no registered folder, or nothing was ever there.
             SourceError: a source cannot be listed.
             EmbedderRequiredError: the index has vectors and no embedder is given.
             EmbedderError: the embedder failed or gave a bad vector.
@@ -233,10 +291,9 @@ class Index:
         from sqlindex.indexing.refresh import refresh
 
         with self._file.writing("refresh", wait_s=wait_s, cancel=cancel) as writer:
-            listings = self._wiring.listings(writer.connection, sources)
             job = self._wiring.job(
                 writer.connection,
-                listings,
+                self._wiring.listings(writer.connection, sources, paths),
                 cause="refresh",
                 strict=strict,
                 verify=verify,
@@ -251,6 +308,7 @@ class Index:
         self,
         sources: Iterable[str] | None = None,
         *,
+        paths: Iterable[str | os.PathLike[str]] | None = None,
         strict: bool = False,
         verify: bool = False,
         allow_bad_vectors: bool = False,
@@ -264,7 +322,7 @@ class Index:
         with self._file.reading() as connection:
             job = self._wiring.job(
                 connection,
-                self._wiring.listings(connection, sources),
+                self._wiring.listings(connection, sources, paths),
                 cause="refresh",
                 strict=strict,
                 verify=verify,

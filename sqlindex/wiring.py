@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import blake2b
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from sqlindex.indexing.report import ProgressSink
     from sqlindex.parsing.registry import ParserRegistry
     from sqlindex.ports import Embedder, Parser, Source
+    from sqlindex.sources.filesystem import FolderSource
     from sqlindex.store.catalog import DocumentRow
     from sqlindex.store.documents import LiveVersion
     from sqlindex.store.driver import Connection
@@ -147,18 +147,29 @@ class Wiring:
                 hint="open it with its embedder, or drop the vectors (drop_vectors=True, --drop-vectors)",
             )
 
-    def listings(self, connection: Connection, names: Iterable[str] | None) -> list[Listing]:
+    def listings(
+        self,
+        connection: Connection,
+        names: Iterable[str] | None,
+        paths: Iterable[str | os.PathLike[str]] | None = None,
+    ) -> list[Listing]:
         """The named sources with what lists them; all that can be listed here if None.
+
+        Args:
+            paths: only the parts of folder sources that these are.
 
         Raises:
             UnknownSourceError: no source of a name.
-            UsageError: a named source belongs to a host that has not registered it here.
+            UsageError: a named source belongs to a host that has not registered it here, or a path
+                lies in none.
         """
         from sqlindex.indexing.diff import Listing
         from sqlindex.store.sources import find_source, list_sources
 
         if isinstance(names, str):
             raise ValueError("sources must be several names, not one text")
+        if paths is not None:
+            return self._parts(connection, paths, names)
         if names is not None:
             rows = [find_source(connection, name) for name in dict.fromkeys(names)]
         else:
@@ -168,6 +179,58 @@ class Wiring:
                 if row.kind == "folder" or row.name in self.host_sources
             ]
         return [Listing(row, self._adapter(row)) for row in rows]
+
+    def _parts(
+        self,
+        connection: Connection,
+        paths: Iterable[str | os.PathLike[str]],
+        names: Iterable[str] | None,
+    ) -> list[Listing]:
+        """The parts of folder sources that these files and folders are.
+
+        Args:
+            names: sources to look in; None for all folders.
+
+        Raises:
+            UsageError: a path lies in no registered folder, or there is nothing at it and nothing
+                was indexed from it.
+            UnknownSourceError: no source of a name.
+        """
+        from sqlindex.indexing.diff import Listing
+        from sqlindex.sources.located import PartOfFolder, located
+        from sqlindex.store.scope import EVERYTHING, scope_of
+        from sqlindex.store.sources import find_source, is_known, list_sources
+
+        if isinstance(paths, (str, bytes)):
+            raise ValueError("paths must be several paths, not one text")
+        rows = list_sources(connection) if names is None else [find_source(connection, name) for name in dict.fromkeys(names)]
+        row_by_name = {row.name: row for row in rows if row.kind == "folder"}
+        roots = {name: root_of(row) for name, row in row_by_name.items()}
+        ids: dict[str, list[str]] = {}
+        for path in paths:
+            places = located(path, roots)
+            if not places:
+                raise UsageError(
+                    f"{os.fspath(path)} lies in no registered folder",
+                    hint=f"registered: {', '.join(roots.values()) or 'none'}",
+                )
+            if not os.path.lexists(path) and not any(
+                is_known(connection, row_by_name[name].source_id, document_id)
+                for name, document_id in places
+            ):
+                raise UsageError(
+                    f"there is no {os.fspath(path)}, and nothing was indexed from it",
+                    hint="name a file or folder below a registered one",
+                )
+            for name, document_id in places:
+                ids.setdefault(name, []).append(document_id)
+        listings = []
+        for name, parts in sorted(ids.items()):
+            scope, row = scope_of(parts), row_by_name[name]
+            folder = self._folder(row)
+            adapter = folder if scope == EVERYTHING else PartOfFolder(folder, scope)
+            listings.append(Listing(row, adapter, scope))
+        return listings
 
     def _registry(self) -> FileTypeRegistry:
         from sqlindex.filetypes.builtin import BUILTIN_REGISTRY
@@ -195,19 +258,31 @@ class Wiring:
                     hint="the host registers it with add_source after opening the index",
                 )
             return self.host_sources[row.name]
-        from sqlindex.sources.filesystem import FolderSource
-        from sqlindex.sources.paths import path_of
+        return self._folder(row)
 
-        assert row.root is not None
-        root = os.fsdecode(path_of(row.root))
+    def _folder(self, row: SourceRow) -> FolderSource:
+        from sqlindex.sources.filesystem import FolderSource
+
+        root = root_of(row)
         return FolderSource(
             row.name,
             root,
             registry=self._registry(),
             include=_patterns(row.options, "include"),
-            exclude=(*_patterns(row.options, "exclude"), *_own_files(self._file.path, root)),
+            exclude=_patterns(row.options, "exclude"),
+            own_files=_own_files(self._file.path, root),
+            known_mounts=row.mount_points,
+            one_file_system=bool(row.options.get("one_file_system", False)),
             hidden=bool(row.options.get("hidden", False)),
         )
+
+
+def root_of(row: SourceRow) -> str:
+    """Path of a folder source's root."""
+    from sqlindex.sources.paths import path_of
+
+    assert row.root is not None
+    return os.fsdecode(path_of(row.root))
 
 
 def _token_limit(embedder: Embedder | None) -> TokenLimit | None:
@@ -266,10 +341,9 @@ def _patterns(options: Mapping[str, object], name: str) -> tuple[str, ...]:
 
 
 def _own_files(index_path: Path, root: str) -> tuple[str, ...]:
-    """Patterns for the index and its sidecars if they lie below a source's root."""
+    """The index and its sidecars, relative to a source's root, if they lie below it."""
     folder = os.path.realpath(index_path.parent)
     if not Path(folder).is_relative_to(root):
         return ()
-    relative = os.path.relpath(os.path.join(folder, index_path.name), root).replace(os.sep, "/")
-    literal = re.sub(r"([\\*?\[\] ])", r"\\\1", relative)
-    return tuple(f"/{literal}{suffix}" for suffix in ("", "-wal", "-shm", "-lock"))
+    relative = os.path.relpath(os.path.join(folder, index_path.name), root)
+    return tuple(f"{relative}{suffix}" for suffix in ("", "-wal", "-shm", "-lock"))

@@ -18,7 +18,7 @@ from sqlindex.errors import CancelledError, SqlindexError
 # Imported when called, so that a search does not pay for the other commands.
 _COMMANDS = {
     "init": ("init_cmd", "Make an index, register folders, choose a model."),
-    "source": ("source_cmd", "Register, list and remove sources."),
+    "source": ("source_cmd", "Register, list, move and remove sources."),
     "refresh": ("refresh_cmd", "Bring the index up to date with its sources."),
     "search": ("search_cmd", "Search: lexical, semantic or hybrid."),
     "get": ("get_cmd", "Print a document, some of its lines, or a chunk."),

@@ -20,6 +20,7 @@ _SHOWN_REFUSALS = 5
 
 
 @click.command("refresh")
+@click.argument("paths", nargs=-1, type=click.Path(path_type=Path), metavar="[PATH]...")
 @click.option(
     "--source", "sources", multiple=True, metavar="NAME", help="Only this source; repeatable."
 )
@@ -39,6 +40,7 @@ _SHOWN_REFUSALS = 5
 @db_option
 @json_option
 def command(
+    paths: tuple[Path, ...],
     sources: tuple[str, ...],
     is_plan: bool,
     strict: bool,
@@ -51,6 +53,8 @@ def command(
 ) -> int:
     """Make the index equal to its sources and publish that as one generation.
 
+    With PATHs, only these files and folders below registered ones, without listing the rest.
+
     Ctrl-C stops it and leaves the last generation; what was read and embedded is reused next time.
     """
     names = list(sources) or None
@@ -62,6 +66,7 @@ def command(
         if is_plan:
             changes = index.plan(
                 names,
+                paths=paths or None,
                 strict=strict,
                 verify=verify,
                 allow_bad_vectors=allow_bad_vectors,
@@ -73,6 +78,7 @@ def command(
         else:
             report = index.refresh(
                 names,
+                paths=paths or None,
                 strict=strict,
                 verify=verify,
                 allow_bad_vectors=allow_bad_vectors,

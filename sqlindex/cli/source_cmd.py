@@ -1,4 +1,4 @@
-"""`sqlindex source`: register, list and remove sources."""
+"""`sqlindex source`: register, list, move and remove sources."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sqlindex.index import Index
 
 @click.group("source")
 def command() -> None:
-    """Register, list and remove sources."""
+    """Register, list, move and remove sources."""
 
 
 @command.command("add")
@@ -30,6 +30,7 @@ def command() -> None:
     "--exclude", multiple=True, metavar="PATTERN", help="Not these (.gitignore syntax); repeatable."
 )
 @click.option("--hidden", is_flag=True, help="Hidden files and folders too.")
+@click.option("--one-file-system", is_flag=True, help="Nothing that is mounted below FOLDER.")
 @db_option
 @json_option
 def add(
@@ -38,12 +39,20 @@ def add(
     include: tuple[str, ...],
     exclude: tuple[str, ...],
     hidden: bool,
+    one_file_system: bool,
     db: Path,
     as_json: bool,
 ) -> None:
     """Register FOLDER; 'sqlindex refresh' then indexes it."""
     with Index.open(db) as index:
-        added = index.add_source(folder, name=name, include=include, exclude=exclude, hidden=hidden)
+        added = index.add_source(
+            folder,
+            name=name,
+            include=include,
+            exclude=exclude,
+            hidden=hidden,
+            one_file_system=one_file_system,
+        )
     if as_json:
         print_json({"source": added})
     else:
@@ -64,6 +73,26 @@ def list_(db: Path, as_json: bool) -> None:
         print_text(
             f"{source.name}\t{source.root or '(host)'}\t{plural(source.documents, 'document')}"
         )
+
+
+@command.command("move")
+@click.argument("name")
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--force", is_flag=True, help="Even if none of its documents lies in FOLDER.")
+@db_option
+@json_option
+def move(name: str, folder: Path, force: bool, db: Path, as_json: bool) -> None:
+    """Tell that source NAME lies in FOLDER now.
+
+    Its documents stay what they are: 'sqlindex refresh' after a mere move embeds nothing.
+    """
+    with Index.open(db) as index:
+        index.move_source(name, folder, force=force)
+        (moved,) = (source for source in index.status().sources if source.name == name)
+    if as_json:
+        print_json({"source": name, "root": moved.root})
+    else:
+        print_message(f"source {name} is {moved.root}; next: sqlindex refresh")
 
 
 @command.command("rm")

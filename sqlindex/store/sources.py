@@ -59,6 +59,12 @@ _REFUSAL = """
     WHERE source_id = ? AND document_id = ?
 """
 _REFUSED_IDS = "SELECT document_id FROM refused_document WHERE source_id = :source_id"
+# The condition is one of `scope_conditions`: SQL of ours, its values are parameters.
+_IS_KNOWN = """
+    SELECT EXISTS (SELECT 1 FROM document_version
+                   WHERE source_id = :source_id AND born IS NOT NULL AND died IS NULL{condition})
+      OR EXISTS (SELECT 1 FROM refused_document WHERE source_id = :source_id{condition})
+"""
 _COUNT_REFUSALS = """
     SELECT reason, count(*), sum(is_kept) FROM refused_document WHERE source_id = ?
     GROUP BY reason ORDER BY reason
@@ -217,6 +223,15 @@ def refused_ids_in_scope(connection: Connection, source_id: int, scope: Scope) -
     for condition, parameters in scope_conditions(scope, "document_id"):
         rows = connection.execute(_REFUSED_IDS + condition, {"source_id": source_id, **parameters})
         yield from (row[0] for row in rows)
+
+
+def is_known(connection: Connection, source_id: int, document_id: str) -> bool:
+    """Whether the index holds or refused a document of that id or below that folder."""
+    for condition, parameters in scope_conditions((document_id,), "document_id"):
+        sql = _IS_KNOWN.format(condition=condition)
+        if connection.execute(sql, {"source_id": source_id, **parameters}).fetchone()[0]:
+            return True
+    return False
 
 
 def count_refusals(connection: Connection, source_id: int) -> dict[RefusalReason, tuple[int, int]]:
