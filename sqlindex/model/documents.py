@@ -19,6 +19,8 @@ class RefusalReason(StrEnum):
     """The id leaves the root (`..`, absolute, or NUL)."""
     SYMLINK = "symlink"
     """The file or a folder above it is a symbolic link."""
+    LOOP = "loop"
+    """A folder that is one of those above it, as a bind mount makes it; not entered again."""
     NOT_A_FILE = "not_a_file"
     """A FIFO, socket or device."""
     UNSUPPORTED = "unsupported"
@@ -51,6 +53,8 @@ class RefusalReason(StrEnum):
     """Left out: no include pattern of its source matches."""
     OWN_FILE = "own_file"
     """Left out: the index itself or one of its sidecars."""
+    OTHER_FILESYSTEM = "other_filesystem"
+    """Left out: another file system is mounted here, and its source stays on one."""
 
     @property
     def keeps_last_version(self) -> bool:
@@ -72,6 +76,7 @@ _LEFT_OUT = frozenset(
         RefusalReason.EXCLUDED,
         RefusalReason.NOT_INCLUDED,
         RefusalReason.OWN_FILE,
+        RefusalReason.OTHER_FILESYSTEM,
     )
 )
 

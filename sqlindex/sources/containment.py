@@ -111,6 +111,14 @@ def open_root(root: str, *, to_list: bool) -> int:
     return folder
 
 
+def is_on_other_device(root: str, device: int) -> bool:
+    """Whether the folder above a root is on another device than `device`, the root's own."""
+    try:
+        return os.lstat(os.path.dirname(root)).st_dev != device
+    except OSError:
+        return False
+
+
 def contained_components(document_id: str) -> list[bytes]:
     """The components of a document's path below its root.
 

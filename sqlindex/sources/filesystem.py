@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import os
-import stat as stat_modes
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Sequence
 
 from sqlindex.errors import SourceError
 from sqlindex.filetypes.builtin import BUILTIN_REGISTRY
 from sqlindex.filetypes.registry import FileTypeRegistry
 from sqlindex.model.documents import DocumentRef, RawDocument, Refusal, RefusalReason
-from sqlindex.sources.containment import contained_components, ignores_case, not_a_file, open_root
+from sqlindex.sources.containment import (
+    contained_components,
+    ignores_case,
+    is_on_other_device,
+    open_root,
+)
+from sqlindex.sources.entries import entries_of, unsupported
 from sqlindex.sources.ignore import IgnoreFileError, IgnoreRules
-from sqlindex.sources.paths import document_id_of
-from sqlindex.sources.stable_read import HINTS, file_stat, read_stable, too_large
-from sqlindex.sources.walk import VisitedFolder, walk
+from sqlindex.sources.mounts import filesystem_of, is_network, mounts_below, read_mounts
+from sqlindex.sources.paths import document_id_of, path_of
+from sqlindex.sources.stable_read import read_stable
+from sqlindex.sources.walk import EmptyMountError, Scope, Walk
 
 
 class FolderSource:
@@ -31,10 +37,15 @@ class FolderSource:
         exclude: patterns of files and folders that are left out.
         hidden: whether names that begin with a dot are listed.
         use_gitignore: whether `.gitignore` files count.
+        own_files: paths of the index and its sidecars, relative to the root; never listed.
+        known_mounts: `mount_points` of an earlier listing: where nothing is mounted any more, an
+            empty folder does not mean that its documents are gone.
+        one_file_system: whether other file systems mounted below the root are left out.
         registry: which extensions are documents, and up to which size.
 
     Raises:
-        ValueError: the root is not absolute and normal, or a pattern is malformed.
+        ValueError: the root is not absolute and normal, or a pattern is malformed; a known mount is
+            no document id.
     """
 
     def __init__(
@@ -46,6 +57,9 @@ class FolderSource:
         exclude: Iterable[str] = (),
         hidden: bool = False,
         use_gitignore: bool = True,
+        own_files: Iterable[str] = (),
+        known_mounts: Iterable[str] = (),
+        one_file_system: bool = False,
         registry: FileTypeRegistry = BUILTIN_REGISTRY,
     ) -> None:
         if not os.path.isabs(root) or os.path.normpath(root) != root:
@@ -59,9 +73,12 @@ class FolderSource:
             hidden=hidden,
             use_gitignore=use_gitignore,
             ignore_case=ignores_case(root),
+            own_files=own_files,
         )
+        self._one_file_system = one_file_system
+        self._mount_points = tuple(sorted(known_mounts))
+        self._known_mounts = frozenset(path_of(mount) for mount in self._mount_points)
         self._root_identity: tuple[int, int] | None = None
-        self._ignored_count = 0
 
     @property
     def name(self) -> str:
@@ -74,36 +91,105 @@ class FolderSource:
         return self._root
 
     @property
-    def ignored_count(self) -> int:
-        """Files and folders that the last listing left out; a folder counts once, unseen."""
-        return self._ignored_count
+    def filesystem(self) -> str | None:
+        """Type of the file system that the root is on now (`ext4`, `nfs4`, `fuse.sshfs`).
+
+        None where the system does not say, as on all but Linux.
+        """
+        return filesystem_of(self._root, read_mounts())
+
+    @property
+    def trusts_stat(self) -> bool:
+        """Whether an unchanged stat means unchanged bytes.
+
+        False if the root, or a file system mounted below it that is listed, is a network one: its
+        sizes, times and inodes come from a cache. The files are then to be read and compared.
+        """
+        mounts = read_mounts()
+        if is_network(filesystem_of(self._root, mounts)):
+            return False
+        if self._one_file_system:
+            return True
+        return not any(is_network(mount.type_name) for mount in mounts_below(self._root, mounts))
+
+    @property
+    def mount_points(self) -> tuple[str, ...]:
+        """Ids of the folders at which another file system begins, in order; "" for the root.
+
+        As the last complete listing met them, with the known ones that could not be looked at;
+        before the first one those that were known.
+        """
+        return self._mount_points
 
     def list(self) -> Iterator[DocumentRef | Refusal]:
-        """Yield every file below the root, and a refusal for each that cannot be indexed.
+        """Yield every file below the root, and a refusal for each entry that is not a document.
 
         In the order of `walk`: a folder's files by the bytes of their names, then its sub-folders
-        likewise. One stat for each file, nothing is read. A refusal whose id ends in a slash is a
-        folder that could not be listed: what was indexed below it must be kept.
+        likewise. One stat for each file, nothing is read. What a rule leaves out has a refusal too
+        (`RefusalReason.is_left_out`). A refusal whose id ends in a slash is a folder that stands
+        for all that is below it: where its reason `keeps_last_version`, the folder could not be
+        listed, and what was indexed below it must be kept.
 
         Raises:
-            SourceError: the root cannot be listed, or a part of its path became a link.
+            SourceError: the root cannot be listed, a part of its path became a link, or it was a
+                mount point and nothing is mounted there now.
+            StorageError: there is no room to sort the names of a folder with very many entries.
         """
-        self._ignored_count = 0
+        walk = yield from self._walked(())
+        self._mount_points = tuple(sorted(document_id_of(path) for path in walk.mounts))
+
+    def list_under(self, document_id: str) -> Iterator[DocumentRef | Refusal]:
+        """Yield what `list` yields of one file, or of one folder and everything below it.
+
+        Reads the ignore files of the folders above and nothing else beside it: O(depth + entries
+        below it). Where it is inside a folder that is left out, cannot be listed, or is a link, the
+        one refusal of the topmost such folder is yielded. Nothing is yielded where nothing is.
+
+        Args:
+            document_id: of the file; or of the folder, without a slash at its end. Empty for all.
+
+        Raises:
+            SourceError, StorageError: as `list`.
+        """
+        if not document_id:
+            yield from self._walked(())
+            return
+        try:
+            part = contained_components(document_id)
+        except ValueError as exc:
+            yield Refusal(document_id, RefusalReason.TRAVERSAL, str(exc))
+            return
+        yield from self._walked(part)
+
+    def _walked(self, part: Sequence[bytes]) -> Generator[DocumentRef | Refusal, None, Walk]:
         root = open_root(self._root, to_list=True)
         self._root_identity = _identity(root)
+        scope = Scope(
+            part,
+            self._known_mounts,
+            is_root_mount=is_on_other_device(self._root, self._root_identity[0]),
+            one_file_system=self._one_file_system,
+        )
+        walk = Walk(root, self._rules, scope)
         try:
-            for visited in walk(root, self._rules):
+            for visited in walk.run():
                 if isinstance(visited, Refusal):
                     yield visited
                 else:
-                    self._ignored_count += visited.left_out
-                    yield from _documents(visited, self._registry)
+                    yield from entries_of(visited, self._registry)
+        except EmptyMountError as exc:
+            raise SourceError(
+                f"source folder {self._root!r} is empty and nothing is mounted there now, where an "
+                "earlier listing found a file system",
+                hint="mount it, or remove the source",
+            ) from exc
         except (OSError, IgnoreFileError) as exc:
             reason = exc.strerror if isinstance(exc, OSError) else str(exc)
             raise SourceError(
                 f"source folder {self._root!r} cannot be listed: {reason}",
                 hint="make it readable, or remove the source",
             ) from exc
+        return walk
 
     def read(self, ref: DocumentRef) -> RawDocument | Refusal:
         """Read one listed file, bounded by its type's limit, as it was at one moment.
@@ -117,7 +203,7 @@ class FolderSource:
         """
         file_type = self._registry.for_extension(ref.type_name)
         if file_type is None:
-            return _unsupported(ref.document_id, ref.type_name)
+            return unsupported(ref.document_id, ref.type_name)
         try:
             components = contained_components(ref.document_id)
         except ValueError as exc:
@@ -142,60 +228,6 @@ class FolderSource:
             return outcome
         data, stat = outcome
         return RawDocument(data, modified_ns=stat.mtime_ns, stat=stat)
-
-
-def _documents(
-    visited: VisitedFolder, registry: FileTypeRegistry
-) -> Iterator[DocumentRef | Refusal]:
-    """The files of one folder; its entries are used up."""
-    prefix = document_id_of(visited.path)
-    type_of = registry.for_extension
-    next_entry = visited.entries.pop
-    for _ in range(len(visited.entries)):
-        entry = next_entry()
-        name = entry.name
-        document_id = prefix + (name if _is_plain(name) else document_id_of(os.fsencode(name)))
-        try:
-            found = entry.stat(follow_symlinks=False)
-        except FileNotFoundError:
-            continue  # removed during the listing
-        except OSError as exc:
-            yield Refusal(document_id, RefusalReason.UNREADABLE, exc.strerror or "cannot stat")
-            continue
-        if not stat_modes.S_ISREG(found.st_mode):
-            yield _no_file(document_id, found.st_mode)
-            continue
-        dot = name.rfind(".")
-        extension = name[dot + 1 :].lower() if dot > 0 else ""
-        file_type = type_of(extension)
-        if file_type is None:
-            yield _unsupported(document_id, extension)
-        elif found.st_size > file_type.max_bytes:
-            yield Refusal(
-                document_id,
-                RefusalReason.TOO_LARGE,
-                too_large(found.st_size, file_type.max_bytes),
-                HINTS[RefusalReason.TOO_LARGE],
-            )
-        else:
-            yield DocumentRef(document_id, document_id, extension, file_stat(found))
-
-
-def _is_plain(name: str) -> bool:
-    """Whether a name is its own id, which is nearly always so and cheap to see."""
-    return name.isascii() and "\\" not in name
-
-
-def _no_file(document_id: str, mode: int) -> Refusal:
-    reason, detail = not_a_file(mode)
-    return Refusal(document_id, reason, detail, HINTS.get(reason, ""))
-
-
-def _unsupported(document_id: str, extension: str) -> Refusal:
-    detail = f"no file type for .{extension}" if extension else "a name without extension"
-    return Refusal(
-        document_id, RefusalReason.UNSUPPORTED, detail, "register a file type, or exclude it"
-    )
 
 
 def _identity(descriptor: int) -> tuple[int, int]:

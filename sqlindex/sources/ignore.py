@@ -2,6 +2,7 @@
 
 From the strongest rule to the weakest:
 
+0. the index's own files, which are never listed;
 1. by name: default folders (`left_out`), hidden names unless `hidden`, secret-like names. No
    pattern brings these back, except that an `include` pattern without wildcards names one hidden
    or secret-like file exactly (its folders must be open).
@@ -19,11 +20,12 @@ from __future__ import annotations
 import os
 import stat as stat_modes
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlindex.model.documents import RefusalReason
 from sqlindex.sources.containment import NotOpenedError, open_file, read_bounded
 from sqlindex.sources.left_out import is_ignored_folder, is_secret_like
+from sqlindex.sources.paths import document_id_of
 from sqlindex.sources.patterns import MAX_PATTERN_BYTES, Pattern, PatternSet, parse_pattern
 
 GITIGNORE = b".gitignore"
@@ -44,11 +46,48 @@ class IgnoreFileLinkError(IgnoreFileError):
 
 
 @dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Why a rule leaves an entry out; see `model.documents.Refusal`."""
+
+    reason: RefusalReason
+    detail: str
+    hint: str = ""
+
+
+_HIDDEN = LeftOut(
+    RefusalReason.HIDDEN,
+    "its name begins with a dot",
+    "list hidden files with --hidden (hidden=True in Python)",
+)
+_SECRET = LeftOut(
+    RefusalReason.SECRET,
+    "files of this name commonly hold keys or logins",
+    "an include pattern without wildcards that names it exactly lets it in",
+)
+_OWN_FILE = LeftOut(RefusalReason.OWN_FILE, "the index itself, or one of its sidecars")
+_NOT_INCLUDED = LeftOut(
+    RefusalReason.NOT_INCLUDED,
+    "no include pattern of the source matches",
+    "register the source with an include pattern that matches it",
+)
+_OF_ITS_OWN = "to index what is in it, register it as a source of its own"
+
+
+@dataclass(frozen=True, slots=True)
 class Layer:
-    """Patterns and the length of the path to the folder they are relative to."""
+    """The patterns of one origin.
+
+    Attributes:
+        patterns: in order.
+        base: length of the path to the folder that they are relative to.
+        origin: path of the ignore file; empty for the exclude patterns of the source.
+        above: the layer of the next `.gitignore` further up.
+    """
 
     patterns: PatternSet
     base: int
+    origin: bytes = b""
+    above: Layer | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +96,12 @@ class Inherited:
 
     Attributes:
         of_root: layers of the root that stand before every `.gitignore`.
-        gitignores: the layers of `.gitignore` files, nearest folder first.
+        gitignore: the layer of the nearest `.gitignore`, which leads to those above it.
         is_included: whether an `include` pattern matched this folder or one above it.
     """
 
     of_root: tuple[Layer, ...]
-    gitignores: tuple[Layer, ...]
+    gitignore: Layer | None
     is_included: bool
 
 
@@ -73,7 +112,8 @@ class IgnoreRules:
         include, exclude: patterns as in `.gitignore`, relative to the root.
         hidden: whether names that begin with a dot are listed.
         use_gitignore: whether `.gitignore` files count.
-        ignore_case: whether patterns match in any case of letters.
+        ignore_case: whether patterns and own files match in any case of letters.
+        own_files: paths of the index's own files, relative to the root.
 
     Raises:
         ValueError: an include or exclude pattern is malformed or empty.
@@ -87,8 +127,9 @@ class IgnoreRules:
         hidden: bool = False,
         use_gitignore: bool = True,
         ignore_case: bool = False,
+        own_files: Iterable[str] = (),
     ) -> None:
-        self._ignore_case = ignore_case
+        self.ignore_case = ignore_case
         self._use_gitignore = use_gitignore
         self.hidden = hidden
         included = _given_patterns("include", include)
@@ -97,14 +138,28 @@ class IgnoreRules:
         self.include = self._set(included) if included else None
         self.exact_include = self._set(exact) if exact else None
         self._exclude = self._set(excluded) if excluded else None
+        self._own_files = frozenset(self._folded(os.fsencode(path)) for path in own_files)
+        self.own_names = frozenset(path.rpartition(b"/")[2] for path in self._own_files)
+
+    def _folded(self, path: bytes) -> bytes:
+        return os.fsencode(os.fsdecode(path).lower()) if self.ignore_case else path
 
     def _set(self, patterns: list[Pattern]) -> PatternSet:
-        return PatternSet(patterns, ignore_case=self._ignore_case)
+        return PatternSet(patterns, ignore_case=self.ignore_case)
+
+    def is_own_file(self, name: bytes, path: bytes) -> bool:
+        """Whether a file is the index or a sidecar.
+
+        Args:
+            name: of the file.
+            path: of its folder, see `FolderRules`.
+        """
+        return self._folded(name) in self.own_names and self._folded(path + name) in self._own_files
 
     def at_root(self) -> Inherited:
         """What the root starts with, before its own ignore files are read."""
         of_root = () if self._exclude is None else (Layer(self._exclude, 0),)
-        return Inherited(of_root, (), self.include is None)
+        return Inherited(of_root, None, self.include is None)
 
     def in_folder(self, folder: int, path: bytes, inherited: Inherited) -> FolderRules:
         """The rules inside one folder: the inherited ones and its ignore files.
@@ -117,89 +172,145 @@ class IgnoreRules:
         Raises:
             IgnoreFileError: an ignore file is there and cannot be honoured.
         """
-        of_root, gitignores = inherited.of_root, inherited.gitignores
         links: list[bytes] = []
-        if not path:
-            of_root += self._layers_of(folder, SQLINDEXIGNORE, path, links)
-        if self._use_gitignore:
-            gitignores = self._layers_of(folder, GITIGNORE, path, links) + gitignores
-        return FolderRules(
-            self, path, Inherited(of_root, gitignores, inherited.is_included), tuple(links)
-        )
+        if not path and (patterns := self._read(folder, SQLINDEXIGNORE, links)):
+            layer = Layer(self._set(patterns), 0, SQLINDEXIGNORE)
+            inherited = replace(inherited, of_root=(*inherited.of_root, layer))
+        if self._use_gitignore and (patterns := self._read(folder, GITIGNORE, links)):
+            layer = Layer(
+                self._set(patterns), len(path), path + GITIGNORE, above=inherited.gitignore
+            )
+            inherited = replace(inherited, gitignore=layer)
+        return FolderRules(self, inherited, tuple(links))
 
-    def _layers_of(
-        self, folder: int, name: bytes, path: bytes, links: list[bytes]
-    ) -> tuple[Layer, ...]:
+    def _read(self, folder: int, name: bytes, links: list[bytes]) -> list[Pattern]:
         try:
-            patterns = read_ignore_file(folder, name)
+            return read_ignore_file(folder, name)
         except IgnoreFileLinkError:
             links.append(name)
-            return ()
-        return (Layer(self._set(patterns), len(path)),) if patterns else ()
+            return []
 
 
 class FolderRules:
-    """What is left out of one folder.
+    """What is left out of one folder, and why.
+
+    Its methods take an entry's name, the same as text (`os.fsdecode`), and the path of the folder
+    from the root, with a slash at its end (empty for the root).
 
     Attributes:
         links: names of the folder's ignore files that are symbolic links and have no effect.
     """
 
-    __slots__ = ("_inherited", "_layers", "_needs_path", "_path", "_rules", "links")
+    __slots__ = ("_has_patterns", "_inherited", "_rules", "links")
 
     def __init__(
-        self, rules: IgnoreRules, path: bytes, inherited: Inherited, links: tuple[bytes, ...]
+        self, rules: IgnoreRules, inherited: Inherited, links: tuple[bytes, ...] = ()
     ) -> None:
         self._rules = rules
-        self._path = path
         self._inherited = inherited
-        self._layers = inherited.of_root + inherited.gitignores
-        self._needs_path = any(layer.patterns.needs_path for layer in self._layers)
+        self._has_patterns = bool(inherited.of_root) or inherited.gitignore is not None
         self.links = links
 
-    def leaves_out(self, name: str) -> bool:
-        """Whether a file, or anything else but a folder, of this name is left out."""
+    def leave_out(self, name: bytes, text: str, path: bytes) -> LeftOut | None:
+        """Why a file, or anything else but a folder, is left out; None if it is not."""
         rules = self._rules
-        if (name[0] == "." and not rules.hidden) or is_secret_like(name):
+        by_name = by_pattern = by_include = None
+        if rules.own_names and rules.is_own_file(name, path):
+            return _OWN_FILE
+        if (text[0] == "." and not rules.hidden) or is_secret_like(text):
             exact = rules.exact_include
-            if exact is None or not self._verdict(exact, name, is_folder=False):
-                return True
-        if self._layers and self._is_ignored(os.fsencode(name), is_folder=False):
-            return True
-        return rules.include is not None and not self._is_included(name, is_folder=False)
+            if exact is None or exact.last_match(name, path + name, False) is None:
+                by_name = _SECRET if is_secret_like(text) else _HIDDEN
+        if self._has_patterns:
+            by_pattern = self._ignored(name, path, is_folder=False)
+        if rules.include is not None and by_name is not _SECRET:
+            by_include = self._not_included(rules.include, name, path)
+        if by_name is None and by_pattern is None and by_include is None:
+            return None
+        return _strongest(by_name, by_pattern, by_include)
 
-    def enter(self, name: str) -> Inherited | None:
-        """What a sub-folder of this name inherits, or None if it is left out."""
-        if is_ignored_folder(name) or (name[0] == "." and not self._rules.hidden):
-            return None
-        if self._layers and self._is_ignored(os.fsencode(name), is_folder=True):
-            return None
+    def enter(self, name: bytes, text: str, path: bytes) -> Inherited | LeftOut:
+        """What a sub-folder inherits, or why it is left out."""
+        by_name = None
+        if is_ignored_folder(text):
+            return LeftOut(
+                RefusalReason.DEFAULT_IGNORED,
+                f"folders named {text.lower()} are never entered",
+                _OF_ITS_OWN,
+            )
+        if text[0] == "." and not self._rules.hidden:
+            by_name = _HIDDEN
+        by_pattern = self._ignored(name, path, is_folder=True) if self._has_patterns else None
+        if by_name is not None or by_pattern is not None:
+            return _strongest(by_name, by_pattern)
         inherited = self._inherited
-        is_included = self._is_included(name, is_folder=True)
-        if is_included == inherited.is_included:
-            return inherited
-        return Inherited(inherited.of_root, inherited.gitignores, is_included)
-
-    def _is_ignored(self, name: bytes, *, is_folder: bool) -> bool:
-        path = self._path + name if self._needs_path else name
-        for layer in self._layers:
-            patterns = layer.patterns
-            relative = path[layer.base :] if patterns.needs_path else name
-            verdict = patterns.verdict(name, relative, is_folder)
-            if verdict is not None:
-                return verdict
-        return False
-
-    def _is_included(self, name: str, *, is_folder: bool) -> bool:
         include = self._rules.include
         if include is None:
-            return True
-        verdict = self._verdict(include, name, is_folder=is_folder)
-        return self._inherited.is_included if verdict is None else verdict
+            return inherited
+        match = include.last_match(name, path + name, True)
+        if match is None or match.is_negated is not inherited.is_included:
+            return inherited
+        return replace(inherited, is_included=not match.is_negated)
 
-    def _verdict(self, patterns: PatternSet, name: str, *, is_folder: bool) -> bool | None:
-        raw = os.fsencode(name)
-        return patterns.verdict(raw, self._path + raw, is_folder)
+    def _ignored(self, name: bytes, path: bytes, *, is_folder: bool) -> LeftOut | None:
+        full = path + name
+        for layer in self._inherited.of_root:
+            if match := layer.patterns.last_match(name, full[layer.base :], is_folder):
+                return None if match.is_negated else _by_pattern(match, layer)
+        above = self._inherited.gitignore
+        while above is not None:
+            patterns = above.patterns
+            relative = full[above.base :] if patterns.needs_path else name
+            if match := patterns.last_match(name, relative, is_folder):
+                return None if match.is_negated else _by_pattern(match, above)
+            above = above.above
+        return None
+
+    def _not_included(self, include: PatternSet, name: bytes, path: bytes) -> LeftOut | None:
+        match = include.last_match(name, path + name, False)
+        if match is None:
+            return None if self._inherited.is_included else _NOT_INCLUDED
+        if not match.is_negated:
+            return None
+        return LeftOut(
+            RefusalReason.NOT_INCLUDED,
+            f"include pattern {_shown(match)} takes it back",
+            "register the source without that pattern",
+        )
+
+
+def in_environment(marker: str) -> LeftOut:
+    """Why a folder that holds a marker is left out (`left_out.ENVIRONMENT_MARKERS`)."""
+    return LeftOut(RefusalReason.DEFAULT_IGNORED, f"it holds {marker}: an environment", _OF_ITS_OWN)
+
+
+def _by_pattern(match: Pattern, layer: Layer) -> LeftOut:
+    if not layer.origin:
+        return LeftOut(
+            RefusalReason.EXCLUDED,
+            f"exclude pattern {_shown(match)}",
+            "register the source without that pattern",
+        )
+    hint = "remove the pattern"
+    if layer.origin != SQLINDEXIGNORE:
+        hint += f', or take it back with a "!" pattern in {SQLINDEXIGNORE.decode()} in the root'
+    return LeftOut(
+        RefusalReason.IGNORED,
+        f"pattern {_shown(match)} in {document_id_of(layer.origin)}, line {match.line_number}",
+        hint,
+    )
+
+
+def _shown(pattern: Pattern) -> str:
+    return f'"{document_id_of(pattern.text)}"'
+
+
+def _strongest(*found: LeftOut | None) -> LeftOut:
+    """The first reason; its hint names the second, which would then keep the entry out."""
+    first, *others = (reason for reason in found if reason is not None)
+    if not others:
+        return first
+    return replace(first, hint=f"{first.hint}; left out, too: {others[0].detail}")
 
 
 def read_ignore_file(folder: int, name: bytes) -> list[Pattern]:
@@ -235,7 +346,8 @@ def read_ignore_file(folder: int, name: bytes) -> list[Pattern]:
 
 def _patterns_of(content: bytes, shown: str) -> list[Pattern]:
     patterns = []
-    for line in content.removeprefix(b"\xef\xbb\xbf").split(b"\n"):
+    lines = content.removeprefix(b"\xef\xbb\xbf").split(b"\n")
+    for line_number, line in enumerate(lines, start=1):
         # As git, whose strings end at a NUL.
         line = line.removesuffix(b"\r").partition(b"\0")[0]
         if line.startswith(b"#"):
@@ -243,7 +355,7 @@ def _patterns_of(content: bytes, shown: str) -> list[Pattern]:
         if len(line) > MAX_PATTERN_BYTES:
             raise IgnoreFileError(f"its {shown} has a pattern over {MAX_PATTERN_BYTES:,} bytes")
         try:
-            pattern = parse_pattern(line)
+            pattern = parse_pattern(line, line_number)
         except ValueError:
             continue
         if pattern is not None:

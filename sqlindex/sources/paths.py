@@ -18,6 +18,11 @@ _ESCAPED_BYTE = re.compile("[\udc80-\udcff]")
 _ESCAPE = re.compile(r"\\(?:\\|x([0-9a-f]{2}))")
 
 
+def text_of(name: bytes) -> str:
+    """A name as Python's `os` functions write it; bytes that are no UTF-8 as lone surrogates."""
+    return name.decode("utf-8", "surrogateescape")
+
+
 def document_id_of(path: bytes) -> DocumentId:
     """The document id of a relative path; always encodable to UTF-8, different for each path."""
     text = path.decode("utf-8", "surrogateescape")

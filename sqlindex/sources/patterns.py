@@ -36,6 +36,8 @@ class Pattern:
         is_negated: whether it takes a match back (`!`).
         literal: the exact name or path, if it has no wildcards.
         suffix: `.ext` of a pattern `*.ext`, which is most of what people write.
+        text: the line as written, for people.
+        line_number: in its ignore file, from 1; 0 for a pattern that no file holds.
     """
 
     regex: bytes
@@ -44,10 +46,16 @@ class Pattern:
     is_negated: bool
     literal: bytes | None
     suffix: bytes | None
+    text: bytes
+    line_number: int
 
 
-def parse_pattern(line: bytes) -> Pattern | None:
+def parse_pattern(line: bytes, line_number: int = 0) -> Pattern | None:
     """Parse one line without its line ending; None for a blank line or a comment.
+
+    Args:
+        line: as written.
+        line_number: kept in the pattern.
 
     Raises:
         ValueError: the line is malformed and matches nothing (an open bracket, a backslash at the
@@ -75,6 +83,8 @@ def parse_pattern(line: bytes) -> Pattern | None:
         is_negated=is_negated,
         literal=None if _SPECIAL & set(glob) else glob,
         suffix=glob[1:] if has_suffix else None,
+        text=line,
+        line_number=line_number,
     )
 
 
@@ -168,11 +178,11 @@ class PatternSet:
     the others are tried from the last to the first.
     """
 
-    __slots__ = ("_is_ignored", "_last_by_name", "_last_by_suffix", "_others", "needs_path")
+    __slots__ = ("_last_by_name", "_last_by_suffix", "_others", "_patterns", "needs_path")
 
     def __init__(self, patterns: Sequence[Pattern], *, ignore_case: bool = False) -> None:
         flags = re.DOTALL | (re.IGNORECASE if ignore_case else 0)
-        self._is_ignored = [not pattern.is_negated for pattern in patterns]
+        self._patterns = tuple(patterns)
         # One table for files and one for folders, since some patterns are for folders only.
         self._last_by_name: tuple[dict[bytes, int], dict[bytes, int]] = ({}, {})
         self._last_by_suffix: tuple[dict[bytes, int], dict[bytes, int]] = ({}, {})
@@ -191,18 +201,15 @@ class PatternSet:
         for others in self._others:
             others.reverse()  # the last pattern decides, so it is tried first
         self.needs_path = any(not pattern.is_for_name for pattern in patterns)
-        """Whether `verdict` looks at the path; else any value will do."""
+        """Whether `last_match` looks at the path; else any value will do."""
 
-    def verdict(self, name: bytes, path: bytes, is_folder: bool) -> bool | None:
-        """Whether the last matching pattern says "match" (True) or takes it back (False).
+    def last_match(self, name: bytes, path: bytes, is_folder: bool) -> Pattern | None:
+        """The last pattern that matches, which decides; a negated one takes matches back.
 
         Args:
             name: last component of the path.
             path: path from the folder of the ignore file, without a slash at either end.
             is_folder: whether patterns for folders apply.
-
-        Returns:
-            None if no pattern matches.
         """
         last = self._last_by_name[is_folder].get(name, -1)
         by_suffix = self._last_by_suffix[is_folder]
@@ -214,4 +221,4 @@ class PatternSet:
             if fullmatch(name if is_for_name else path):
                 last = index
                 break
-        return None if last < 0 else self._is_ignored[last]
+        return None if last < 0 else self._patterns[last]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat as stat_modes
 from collections.abc import Sequence
@@ -21,7 +22,10 @@ HINTS = {
     RefusalReason.CHANGED: "refresh again when it is at rest; the version indexed before is kept",
     RefusalReason.SYMLINK: "index the folder that the link leads to as a source of its own",
     RefusalReason.UNREADABLE: "make it readable, or exclude it",
-    RefusalReason.TOO_LARGE: "split it, or register its file type with a larger max_bytes",
+    RefusalReason.UNSUPPORTED: "nothing to do, or exclude it; a Python program can register a file "
+    "type for it: Index.open(..., file_types=...)",
+    RefusalReason.TOO_LARGE: "split it, or exclude it; a Python program can register its file type "
+    "with a larger max_bytes: Index.open(..., file_types=...)",
 }
 """What to do about a refusal, by its reason."""
 
@@ -99,6 +103,8 @@ def _read_once(
     except FileNotFoundError:
         return None  # removed or about to be replaced: the next attempt sees which
     except OSError as exc:
+        if exc.errno == errno.ESTALE:
+            return None  # replaced on its server; opening it again finds the new one
         raise NotOpenedError(
             RefusalReason.UNREADABLE, exc.strerror or "the operating system refused it"
         ) from exc

@@ -1,219 +1,255 @@
-"""Walking a root by descriptors: any depth, few open folders, nothing held but what is to come.
+"""Walking a root by descriptors: any depth, any number of entries, few open folders.
 
 Order: the files of a folder by the bytes of their names, then each of its sub-folders likewise, all
-of one before the next. Held in memory are the names of one folder and the names of sub-folders
-still to be visited, never the tree.
+of one before the next. Held are the rules of the folders above the visited one and a bounded number
+of names (`names`), never the tree.
 """
 
 from __future__ import annotations
 
-import errno
 import os
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from operator import attrgetter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from sqlindex.model.documents import Refusal, RefusalReason
 from sqlindex.sources.containment import open_folder, why_not_opened
-from sqlindex.sources.ignore import IgnoreFileError, IgnoreRules, Inherited
+from sqlindex.sources.ignore import (
+    FolderRules,
+    IgnoreFileError,
+    IgnoreRules,
+    Inherited,
+    LeftOut,
+    in_environment,
+)
 from sqlindex.sources.left_out import ENVIRONMENT_MARKERS
-from sqlindex.sources.paths import document_id_of
+from sqlindex.sources.lookup import look_up
+from sqlindex.sources.names import NameFile, is_empty, read_names
+from sqlindex.sources.open_folders import OpenFolders
+from sqlindex.sources.paths import document_id_of, text_of
 
-MAX_OPEN_FOLDERS = 32
+_NO_MARKERS: frozenset[str] = frozenset()
+_OTHER_FILESYSTEM = LeftOut(
+    RefusalReason.OTHER_FILESYSTEM,
+    "another file system is mounted here, and the source stays on one",
+    "register it as a source of its own, or let the source list other file systems",
+)
 
 
-@dataclass(slots=True)
-class Folder:
-    """A folder to be visited; its path is in the chain of parents, so depth costs no memory."""
+class EmptyMountError(Exception):
+    """The root was a mount point and is an empty folder now; internal to the sources."""
 
-    name: bytes
-    parent: Folder | None
-    depth: int
-    inherited: Inherited
-    identity: tuple[int, int] | None = field(default=None, init=False)
 
-    def path(self) -> bytes:
-        """From the root, with a slash at its end; empty for the root."""
-        names = [b""]
-        folder = self
-        while folder.parent is not None:
-            names.append(folder.name)
-            folder = folder.parent
-        return b"/".join(reversed(names))
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What of a root is walked.
+
+    Attributes:
+        part: components of the one file or folder to be listed; none for all.
+        known_mounts: paths of the folders that were mount points before, empty for the root.
+        is_root_mount: whether the root is on another device than the folder above it.
+        one_file_system: whether other file systems below the root are left out.
+    """
+
+    part: Sequence[bytes] = ()
+    known_mounts: frozenset[bytes] = frozenset()
+    is_root_mount: bool = False
+    one_file_system: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class VisitedFolder:
-    """A folder while it is visited.
+    """A folder while it is visited; valid until the walk goes on.
 
     Attributes:
         path: from the root, with a slash at its end; empty for the root.
-        entries: all that is no folder and not left out, last name first, so that a consumer
-            that pops them frees each. Valid until the walk goes on.
-        left_out: how many files and folders directly in it were left out.
+        descriptor: open.
+        names: of all that is no folder, in order, left out or not; to be used up.
+        rules: what of it is left out.
+        only_links: whether nothing but a link counts, since something below it was asked for.
     """
 
     path: bytes
-    entries: list[os.DirEntry[str]]
-    left_out: int
+    descriptor: int
+    names: Iterator[bytes]
+    rules: FolderRules
+    only_links: bool
 
 
-class FolderChain:
-    """The folder being visited and those above it, of which only the last few stay open.
+@dataclass(frozen=True, slots=True)
+class _Entered:
+    """A folder whose sub-folders are being visited."""
 
-    A closed one is opened again from the nearest open folder above it, each component without
-    following links, and must be the folder it was.
-    """
-
-    def __init__(self, root_folder: Folder, root: int) -> None:
-        self._folders = [root_folder]
-        self._descriptors = [root]
-
-    def parent_of(self, folder: Folder) -> int:
-        """The open parent of a folder, which is the last folder entered or above it.
-
-        Raises:
-            OSError: a folder on the way cannot be opened again, or is not the one it was.
-        """
-        descriptors = self._descriptors
-        self._leave_below(folder.depth)
-        at = max(depth for depth, descriptor in enumerate(descriptors) if descriptor >= 0)
-        for depth in range(at + 1, folder.depth):
-            self._open(self._folders[depth], depth)
-        return descriptors[folder.depth - 1]
-
-    def enter(self, folder: Folder) -> int:
-        """Open a folder whose parent is open; the descriptor belongs to the chain.
-
-        Raises:
-            OSError: it cannot be opened.
-        """
-        self._folders.append(folder)
-        self._descriptors.append(-1)
-        return self._open(folder, folder.depth)
-
-    def close(self) -> None:
-        """Close every descriptor, the root's too."""
-        self._leave_below(0)
-
-    def _leave_below(self, depth: int) -> None:
-        for descriptor in self._descriptors[depth:]:
-            if descriptor >= 0:
-                os.close(descriptor)
-        del self._descriptors[depth:], self._folders[depth:]
-
-    def _open(self, folder: Folder, depth: int) -> int:
-        descriptors = self._descriptors
-        opened = descriptors[depth] = open_folder(folder.name, descriptors[depth - 1])
-        found = os.fstat(opened)
-        identity = (found.st_dev, found.st_ino)
-        if folder.identity is None:
-            folder.identity = identity
-        elif folder.identity != identity:
-            raise OSError(errno.ESTALE, "a folder above it was replaced during the listing")
-        # The root stays open: to close it would mean to trust its path again.
-        farthest = depth - MAX_OPEN_FOLDERS
-        if farthest > 0 and descriptors[farthest] >= 0:
-            os.close(descriptors[farthest])
-            descriptors[farthest] = -1
-        return opened
+    rules: FolderRules
+    folders: Iterator[bytes]
+    held: int
+    file_end: int
+    path_length: int
 
 
-def walk(root: int, rules: IgnoreRules) -> Iterator[VisitedFolder | Refusal]:
-    """Visit the root and every folder below it that is not left out.
+class Walk:
+    """One walk over a root or over a part of it.
+
+    A part is walked as the whole is, except that the folders above it seem to hold only the next
+    component: the same rules and refusals apply, and nothing beside it is looked at.
 
     Args:
         root: open descriptor; closed when the walk ends.
         rules: what is left out.
-
-    Yields:
-        Each folder once, and a refusal for each that cannot be listed. Its id ends in a slash and
-        stands for everything below: nothing there may be taken for deleted.
-
-    Raises:
-        OSError, IgnoreFileError: the root itself cannot be listed.
+        scope: what is walked.
     """
-    top = Folder(b"", None, 0, rules.at_root())
-    chain = FolderChain(top, root)
-    try:
-        visited, pending = _visit(root, b"", top, rules)
-        yield from visited
-        while pending:
-            folder = pending.pop()
-            try:
-                parent = chain.parent_of(folder)
-            except OSError as exc:
-                yield _unreadable(folder.path(), exc)
-                continue
-            try:
-                descriptor = chain.enter(folder)
-            except OSError as exc:
-                reason, _ = why_not_opened(exc, folder.name, parent)
-                if reason is RefusalReason.SYMLINK:
-                    yield Refusal(document_id_of(folder.path()[:-1]), reason, "a symbolic link")
-                elif reason is not RefusalReason.VANISHED:
-                    yield _unreadable(folder.path(), exc)
-                continue
-            try:
-                visited, folders = _visit(descriptor, folder.path(), folder, rules)
-            except (OSError, IgnoreFileError) as exc:
-                yield _unreadable(folder.path(), exc)
-                continue
-            yield from visited
-            pending.extend(folders)
-    finally:
-        chain.close()
 
+    def __init__(self, root: int, rules: IgnoreRules, scope: Scope) -> None:
+        self._rules = rules
+        self._scope = scope
+        self._open = OpenFolders(root)
+        self._names = NameFile()
+        self._entered: list[_Entered] = []
+        self._path = b""
+        self._held = 0
+        self.mounts: set[bytes] = {b""} if scope.is_root_mount else set()
+        """Paths of the mount points met, and of the known ones that could not be looked at."""
 
-def _visit(
-    descriptor: int, path: bytes, folder: Folder, rules: IgnoreRules
-) -> tuple[list[VisitedFolder | Refusal], list[Folder]]:
-    """One folder's entries (after refusals of its ignore files), and its folders, last first."""
-    inside = rules.in_folder(descriptor, path, folder.inherited)
-    entries: list[os.DirEntry[str]] = []
-    folders: list[Folder] = []
-    left_out = 0
-    with os.scandir(descriptor) as scan:
-        for entry in scan:
-            name = entry.name
-            if name in ENVIRONMENT_MARKERS and folder.parent is not None:
-                return [VisitedFolder(path, [], 1)], []
-            if not entry.is_dir(follow_symlinks=False):
-                if inside.leaves_out(name):
-                    left_out += 1
-                else:
-                    entries.append(entry)
-                continue
-            inherited = inside.enter(name)
-            if inherited is None:
-                left_out += 1
-            else:
-                folders.append(Folder(os.fsencode(name), folder, folder.depth + 1, inherited))
-    entries.sort(key=_name_bytes, reverse=True)
-    folders.sort(key=attrgetter("name"), reverse=True)
-    refusals = [
-        Refusal(
-            document_id_of(path + link),
-            RefusalReason.SYMLINK,
-            "an ignore file that is a symbolic link has no effect",
-            "replace the link by a file",
+    def run(self) -> Iterator[VisitedFolder | Refusal]:
+        """Visit the root and every folder below it that is not left out.
+
+        Yields:
+            Each folder once, and a refusal for each that is left out or cannot be listed. Its id
+            ends in a slash and stands for everything below.
+
+        Raises:
+            OSError, IgnoreFileError, EmptyMountError: the root itself cannot be listed.
+            StorageError: there is no room to sort the names of a large folder.
+        """
+        scope = self._scope
+        try:
+            root = self._open.last()
+            if b"" in scope.known_mounts and not scope.is_root_mount and is_empty(root):
+                raise EmptyMountError
+            visited = self._visit(root, self._rules.at_root())
+            assert isinstance(visited, VisitedFolder)  # a root is no environment
+            yield visited
+            while self._entered:
+                name = next(self._entered[-1].folders, None)
+                if name is None:
+                    self._leave()
+                elif (found := self._enter(name)) is not None:
+                    yield found
+        finally:
+            self._open.close()
+            self._names.close()
+
+    def _enter(self, name: bytes) -> VisitedFolder | Refusal | None:
+        inherited = self._entered[-1].rules.enter(name, text_of(name), self._path)
+        if isinstance(inherited, LeftOut):
+            return self._left_out(name, inherited)
+        try:
+            parent = self._open.last()
+        except OSError as exc:
+            return self._unreadable(name, f"the folder cannot be listed: {exc.strerror}")
+        try:
+            descriptor = open_folder(name, parent)
+        except OSError as exc:
+            reason, _ = why_not_opened(exc, name, parent)
+            if reason is RefusalReason.SYMLINK:
+                return Refusal(document_id_of(self._path + name), reason, "a symbolic link")
+            if reason is RefusalReason.VANISHED:
+                return None
+            return self._unreadable(name, f"the folder cannot be listed: {exc.strerror}")
+        refusal = self._never_listed(name, descriptor)
+        if refusal is not None:
+            os.close(descriptor)
+            return refusal
+        found = os.fstat(descriptor)
+        is_mount = found.st_dev != self._open.device
+        visited: VisitedFolder | LeftOut | OSError | IgnoreFileError
+        above = len(self._path)
+        self._open.push(name, (found.st_dev, found.st_ino), descriptor)
+        self._path += name + b"/"
+        try:
+            visited = self._visit(descriptor, inherited)
+        except (OSError, IgnoreFileError) as exc:
+            visited = exc
+        if is_mount and not isinstance(visited, LeftOut):
+            self.mounts.add(self._path[:-1])
+        if isinstance(visited, VisitedFolder):
+            return visited
+        self._open.pop()
+        self._path = self._path[:above]
+        if isinstance(visited, LeftOut):
+            return self._left_out(name, visited)
+        detail = visited.strerror if isinstance(visited, OSError) else str(visited)
+        return self._unreadable(name, f"the folder cannot be listed: {detail}")
+
+    def _never_listed(self, name: bytes, descriptor: int) -> Refusal | None:
+        """The refusal of a folder that is not listed for what it is, not for its name."""
+        found = os.fstat(descriptor)
+        if (found.st_dev, found.st_ino) in self._open:
+            return Refusal(
+                document_id_of(self._path + name + b"/"),
+                RefusalReason.LOOP,
+                "it is a folder that it lies in (a bind mount)",
+                "nothing is missing: that folder is listed already",
+            )
+        if found.st_dev != self._open.device:
+            return self._left_out(name, _OTHER_FILESYSTEM) if self._scope.one_file_system else None
+        if self._path + name not in self._scope.known_mounts:
+            return None
+        try:
+            if not is_empty(descriptor):
+                return None
+        except OSError as exc:
+            return self._unreadable(name, f"the folder cannot be listed: {exc.strerror}")
+        return self._unreadable(
+            name,
+            "nothing is mounted here now, and an earlier listing found a file system",
+            "mount it; or, if it is gone for good, remove the empty folder",
         )
-        for link in inside.links
-        # One that is listed is refused with the other links.
-        if inside.leaves_out(os.fsdecode(link))
-    ]
-    return [*refusals, VisitedFolder(path, entries, left_out)], folders
 
+    def _visit(self, descriptor: int, inherited: Inherited) -> VisitedFolder | LeftOut:
+        """Read the folder that was entered last, unless it is an environment.
 
-def _name_bytes(entry: os.DirEntry[str]) -> bytes:
-    return os.fsencode(entry.name)
+        Raises:
+            OSError, IgnoreFileError: it cannot be read.
+        """
+        path, part, depth = self._path, self._scope.part, len(self._entered)
+        rules = self._rules.in_folder(descriptor, path, inherited)
+        markers = ENVIRONMENT_MARKERS if depth else _NO_MARKERS
+        file_end = self._names.end
+        try:
+            if depth < len(part):
+                found = look_up(descriptor, part[depth], markers, self._rules.ignore_case)
+            else:
+                found = read_names(
+                    descriptor, self._names, self._held, markers, self._rules.ignore_case
+                )
+        except OSError:
+            self._names.cut(file_end)
+            raise
+        if found.marker is not None:
+            self._names.cut(file_end)
+            return in_environment(found.marker)
+        self._held += found.held
+        self._entered.append(_Entered(rules, found.folders, found.held, file_end, len(path)))
+        return VisitedFolder(path, descriptor, found.files, rules, depth < len(part) - 1)
 
+    def _leave(self) -> None:
+        left = self._entered.pop()
+        self._held -= left.held
+        self._names.cut(left.file_end)
+        self._open.pop()
+        if self._entered:
+            self._path = self._path[: self._entered[-1].path_length]
 
-def _unreadable(path: bytes, exc: OSError | IgnoreFileError) -> Refusal:
-    detail = exc.strerror if isinstance(exc, OSError) else str(exc)
-    return Refusal(
-        document_id_of(path),
-        RefusalReason.UNREADABLE,
-        f"the folder cannot be listed: {detail}",
-        "make it readable, or exclude it; what was indexed below it is kept",
-    )
+    def _left_out(self, name: bytes, rule: LeftOut) -> Refusal:
+        folder_id = document_id_of(self._path + name + b"/")
+        return Refusal(folder_id, rule.reason, rule.detail, rule.hint)
+
+    def _unreadable(
+        self, name: bytes, detail: str, hint: str = "make it readable, or exclude it"
+    ) -> Refusal:
+        path = self._path + name + b"/"
+        self.mounts.update(
+            mount for mount in self._scope.known_mounts if (mount + b"/").startswith(path)
+        )
+        hint += "; what was indexed below it is kept"
+        return Refusal(document_id_of(path), RefusalReason.UNREADABLE, detail, hint)

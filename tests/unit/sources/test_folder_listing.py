@@ -18,8 +18,8 @@ from sqlindex.filetypes.registry import FileType
 from sqlindex.model.documents import DocumentRef, Refusal, RefusalReason
 from sqlindex.sources.containment import canonical_root
 from sqlindex.sources.filesystem import FolderSource
+from sqlindex.sources.open_folders import MAX_OPEN_FOLDERS
 from sqlindex.sources.paths import path_of
-from sqlindex.sources.walk import MAX_OPEN_FOLDERS
 
 OrdinaryUser = Callable[[], AbstractContextManager[None]]
 

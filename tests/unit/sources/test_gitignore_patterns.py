@@ -14,7 +14,7 @@ def matches(pattern: str, path: str, *, is_folder: bool = False, ignore_case: bo
     assert parsed is not None
     patterns = PatternSet([parsed], ignore_case=ignore_case)
     raw = path.encode()
-    return patterns.verdict(raw.rpartition(b"/")[2], raw, is_folder) is not None
+    return patterns.last_match(raw.rpartition(b"/")[2], raw, is_folder) is not None
 
 
 @pytest.mark.req("A-3")
@@ -98,7 +98,9 @@ def test_the_last_pattern_that_matches_decides() -> None:
     lines = [b"*.md", b"!keep.md", b"k??p.md", b"!/keep.md"]
     for count, verdict in enumerate([True, False, True, False], start=1):
         parsed = [pattern for line in lines[:count] if (pattern := parse_pattern(line))]
-        assert PatternSet(parsed).verdict(b"keep.md", b"keep.md", False) is verdict
+        last = PatternSet(parsed).last_match(b"keep.md", b"keep.md", False)
+        assert last is not None
+        assert (not last.is_negated, last.text) == (verdict, lines[count - 1])
 
 
 @pytest.mark.req("A-3")
@@ -146,5 +148,5 @@ def test_no_pattern_takes_exponential_time(pattern: str, path: str) -> None:
         parsed = None
     if parsed is not None:
         raw = path.encode()
-        PatternSet([parsed]).verdict(raw.rpartition(b"/")[2], raw, False)
+        PatternSet([parsed]).last_match(raw.rpartition(b"/")[2], raw, False)
     assert time.perf_counter() - start < 2

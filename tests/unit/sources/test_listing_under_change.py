@@ -69,7 +69,7 @@ def test_a_folder_that_went_during_the_listing_is_gone(root: Path, replaced_by: 
 def test_a_folder_whose_way_back_changed_is_kept_and_not_entered(
     root: Path, monkeypatch: pytest.MonkeyPatch, replaced_by: str
 ) -> None:
-    monkeypatch.setattr("sqlindex.sources.walk.MAX_OPEN_FOLDERS", 1)
+    monkeypatch.setattr("sqlindex.sources.open_folders.MAX_OPEN_FOLDERS", 1)
     make(root, "a/b/c/n.md", "a/z/s.md", "other/z/secret.md")
     listed = FolderSource("s", str(root)).list()
     assert next(listed).document_id == "a/b/c/n.md"
@@ -89,7 +89,7 @@ def test_a_walk_that_keeps_one_folder_open_finds_its_way_back(
 ) -> None:
     make(root, "a/b/c/d/e.md", "a/b/c/f/g.md", "a/h/i.md", "j/k/l.md")
     expected = [found.document_id for found in FolderSource("s", str(root)).list()]
-    monkeypatch.setattr("sqlindex.sources.walk.MAX_OPEN_FOLDERS", 1)
+    monkeypatch.setattr("sqlindex.sources.open_folders.MAX_OPEN_FOLDERS", 1)
     assert [found.document_id for found in FolderSource("s", str(root)).list()] == expected
 
 
