@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,13 +36,7 @@ def semantic_ndcg(
     """nDCG by query id: linear gain, discount log2(1 + rank), documents at their best chunk."""
     import numpy as np
 
-    names: list[str] = []
-    vectors: list[npt.NDArray[np.float32]] = []
-    for name, stored in shell_rows(index_path, _COLUMNS, _FROM):
-        names.append(str(name))
-        vectors.append(np.frombuffer(bytes.fromhex(str(stored)), "<f4"))
-    matrix = np.array(vectors, np.float64)
-    matrix /= np.linalg.norm(matrix, axis=1, keepdims=True)
+    names, matrix = _unit_vectors(index_path)
     ndcg = {}
     for query_id, vector in query_vectors.items():
         query = np.asarray(vector, np.float64)
@@ -54,6 +49,33 @@ def semantic_ndcg(
                     break
         ndcg[query_id] = _ndcg(documents, qrels[query_id], cutoff)
     return ndcg
+
+
+def best_cosines(
+    index_path: Path, query_vector: Sequence[float] | npt.NDArray[np.float32], count: int
+) -> list[float]:
+    """The largest cosines between a query and the chunks of the head, in descending order."""
+    import numpy as np
+
+    _, matrix = _unit_vectors(index_path)
+    query = np.asarray(query_vector, np.float64)
+    cosines = matrix @ (query / np.linalg.norm(query))
+    return sorted((float(cosine) for cosine in cosines), reverse=True)[:count]
+
+
+@cache
+def _unit_vectors(index_path: Path) -> tuple[list[str], npt.NDArray[np.float64]]:
+    """Document id of each embedded chunk of the head, and the vectors divided by their norms."""
+    import numpy as np
+
+    names: list[str] = []
+    vectors: list[npt.NDArray[np.float32]] = []
+    for name, stored in shell_rows(index_path, _COLUMNS, _FROM):
+        names.append(str(name))
+        vectors.append(np.frombuffer(bytes.fromhex(str(stored)), "<f4"))
+    matrix = np.array(vectors, np.float64)
+    matrix /= np.linalg.norm(matrix, axis=1, keepdims=True)
+    return names, matrix
 
 
 def _ndcg(documents: Sequence[str], grades: Mapping[str, int], cutoff: int) -> float:

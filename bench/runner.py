@@ -39,6 +39,9 @@ BENCHMARKS = {
     "search": Benchmark(
         "bench.bench_search", "chunks", "latency of the three modes and their floors"
     ),
+    "spans": Benchmark(
+        "bench.bench_spans", "questions", "answer spans in hits, against windows and an oracle"
+    ),
     "scifact": Benchmark(
         "bench.bench_scifact", "queries", "retrieval quality, checked by an independent computation"
     ),

@@ -21,8 +21,8 @@ from sqlindex.wiring import EMBEDDER_SETTING, Wiring, check_patterns, require_ho
 if TYPE_CHECKING:
     from sqlindex.filetypes.registry import FileTypeRegistry
     from sqlindex.indexing.report import Changes, ProgressSink, RefreshReport
-    from sqlindex.model.results import Chunk, SearchResult
-    from sqlindex.model.status import IndexStatus, RefusedDocument
+    from sqlindex.model.results import Chunk, DocumentChunk, SearchResult
+    from sqlindex.model.status import FileStatus, IndexStatus, RefusedDocument
     from sqlindex.model.stored import StoredDocument
     from sqlindex.parsing.registry import ParserRegistry
     from sqlindex.ports import Embedder, Source
@@ -218,9 +218,7 @@ class Index:
         with self._file.writing("source move") as writer, writer.transaction() as connection:
             row = find_source(connection, name)
             if row.kind != "folder":
-                raise UsageError(
-                    f"source {name!r} is no folder", hint="only folders can be moved"
-                )
+                raise UsageError(f"source {name!r} is no folder", hint="only folders can be moved")
             documents = live_in_scope(connection, row.source_id, EVERYTHING)
             is_there = [
                 os.path.lexists(os.path.join(os.fsencode(root), path_of(version.document_id)))
@@ -446,6 +444,17 @@ class Index:
         with self._file.reading() as connection:
             return get_document(connection, path_or_id, source, uri_of)
 
+    def chunks(self, path_or_id: str, *, source: str | None = None) -> list[DocumentChunk]:
+        """How a document of the head is cut: its chunks in order, and why each ends where it does.
+
+        Raises:
+            UnknownDocumentError: there is none, or several sources have one.
+        """
+        from sqlindex.search.lookup import get_chunks
+
+        with self._file.reading() as connection:
+            return get_chunks(connection, path_or_id, source, uri_of)
+
     def get_chunk(self, chunk_id: str) -> Chunk:
         """A chunk of the head by the id that a hit carries: O(chunks).
 
@@ -462,6 +471,21 @@ class Index:
         from sqlindex.overview import status_of
 
         return status_of(self._file, has_given_embedder=self._wiring.has_given_embedder)
+
+    def file_status(self, path: str | os.PathLike[str]) -> list[FileStatus]:
+        """Whether a file or folder is in the index, and if not, why, and what would change that.
+
+        As the last refresh saw it; nothing is read from disk.
+
+        Args:
+            path: relative to the working folder, or absolute.
+
+        Returns:
+            One for each folder source that it lies in, by source; none if it lies in none.
+        """
+        from sqlindex.overview import file_status_of
+
+        return file_status_of(self._file, path)
 
     def refused(self, *, with_left_out: bool = False) -> list[RefusedDocument]:
         """Documents that the last refresh saw and did not index, with reason and hint.

@@ -5,17 +5,19 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from sqlindex.model.status import IndexStatus, RefusedDocument, SourceStatus
+from sqlindex.model.status import FileStatus, IndexStatus, RefusedDocument, SourceStatus
+from sqlindex.sources.located import located
 from sqlindex.sources.paths import path_of
 from sqlindex.store.connection import IndexFile
-from sqlindex.store.documents import count_live
+from sqlindex.store.documents import count_in_scope
 from sqlindex.store.driver import Connection, driver_name, sqlite_version
 from sqlindex.store.head import read_head
 from sqlindex.store.header import SCHEMA_VERSION
+from sqlindex.store.scope import EVERYTHING
 from sqlindex.store.settings import get_setting
-from sqlindex.store.sources import SourceRow, count_refusals, list_sources, refusals
+from sqlindex.store.sources import SourceRow, count_refusals, list_sources, refusal_of, refusals
 from sqlindex.store.vectors import space_of
-from sqlindex.wiring import EMBEDDER_SETTING
+from sqlindex.wiring import EMBEDDER_SETTING, root_of
 
 
 def status_of(file: IndexFile, *, has_given_embedder: bool) -> IndexStatus:
@@ -54,13 +56,33 @@ def refused_of(file: IndexFile, *, with_left_out: bool) -> list[RefusedDocument]
         ]
 
 
+def file_status_of(file: IndexFile, path: str | os.PathLike[str]) -> list[FileStatus]:
+    """Whether a file or folder is in, for each folder source that it lies in."""
+    with file.reading() as connection:
+        rows = {row.name: row for row in list_sources(connection) if row.kind == "folder"}
+        places = located(path, {name: root_of(row) for name, row in rows.items()})
+        return [_file_status(connection, rows[name], document_id) for name, document_id in places]
+
+
+def _file_status(connection: Connection, row: SourceRow, document_id: str) -> FileStatus:
+    documents, chunks = count_in_scope(connection, row.source_id, (document_id,))
+    # The nearest entry that tells: the file itself, the folder itself, or one above it.
+    parts = document_id.split("/")
+    folders = ["/".join(parts[:depth]) + "/" for depth in range(len(parts), 0, -1)]
+    told = (
+        refusal_of(connection, row.source_id, id_) for id_ in (document_id, *folders) if document_id
+    )
+    refusal = next((found[0] for found in told if found is not None), None)
+    return FileStatus(row.name, document_id, documents > 0, documents, chunks, refusal)
+
+
 def _source_status(connection: Connection, row: SourceRow) -> SourceStatus:
     counts = count_refusals(connection, row.source_id)
     return SourceStatus(
         name=row.name,
         kind=row.kind,
         root=None if row.root is None else os.fsdecode(path_of(row.root)),
-        documents=count_live(connection, row.source_id),
+        documents=count_in_scope(connection, row.source_id, EVERYTHING)[0],
         refused={r.value: count for r, (count, _) in counts.items() if not r.is_left_out},
         left_out={r.value: count for r, (count, _) in counts.items() if r.is_left_out},
         kept=sum(kept for _, kept in counts.values()),

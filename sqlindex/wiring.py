@@ -203,7 +203,11 @@ class Wiring:
 
         if isinstance(paths, (str, bytes)):
             raise ValueError("paths must be several paths, not one text")
-        rows = list_sources(connection) if names is None else [find_source(connection, name) for name in dict.fromkeys(names)]
+        rows = (
+            list_sources(connection)
+            if names is None
+            else [find_source(connection, name) for name in dict.fromkeys(names)]
+        )
         row_by_name = {row.name: row for row in rows if row.kind == "folder"}
         roots = {name: root_of(row) for name, row in row_by_name.items()}
         ids: dict[str, list[str]] = {}

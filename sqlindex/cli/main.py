@@ -22,6 +22,7 @@ _COMMANDS = {
     "refresh": ("refresh_cmd", "Bring the index up to date with its sources."),
     "search": ("search_cmd", "Search: lexical, semantic or hybrid."),
     "get": ("get_cmd", "Print a document, some of its lines, or a chunk."),
+    "chunks": ("chunks_cmd", "Show how a document is cut into chunks, and why."),
     "status": ("status_cmd", "Show what the index holds and what was refused."),
     "check": ("check_cmd", "Verify every invariant of the file."),
     "model": ("model_cmd", "Install, list and verify embedding models."),

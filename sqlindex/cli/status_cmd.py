@@ -10,22 +10,40 @@ import click
 from sqlindex.cli.options import db_option, json_option
 from sqlindex.cli.output import plural, print_json, print_text
 from sqlindex.index import Index
-from sqlindex.model.status import IndexStatus, RefusedDocument
+from sqlindex.model.status import FileStatus, IndexStatus, RefusedDocument
 
 
 @click.command("status")
+@click.argument("paths", nargs=-1, type=click.Path(path_type=Path), metavar="[PATH]...")
 @click.option(
     "--refused", "with_refused", is_flag=True, help="List each document that is not in, and why."
 )
+@click.option(
+    "--left-out",
+    "with_left_out",
+    is_flag=True,
+    help="With that, also each file and folder that rules leave out.",
+)
 @json_option
 @db_option
-def command(with_refused: bool, as_json: bool, db: Path) -> None:
-    """Show generation, sources, counts, model and sizes."""
+def command(
+    paths: tuple[Path, ...], with_refused: bool, with_left_out: bool, as_json: bool, db: Path
+) -> None:
+    """Show generation, sources, counts, model and sizes.
+
+    With PATHs, tell of each file or folder whether it is in, and if not, why and what would
+    change that; as the last refresh saw it.
+    """
     with Index.open(db) as index:
+        if paths:
+            found = [(path, index.file_status(path)) for path in paths]
+            _print_files(found, as_json=as_json)
+            return
         status = index.status()
-        refused = index.refused() if with_refused else []
+        wanted = with_refused or with_left_out
+        refused = index.refused(with_left_out=with_left_out) if wanted else []
     if as_json:
-        listed = {"refused": [_refused_as_json(r) for r in refused]} if with_refused else {}
+        listed = {"refused": [_refused_as_json(r) for r in refused]} if wanted else {}
         print_json({**asdict(status), **listed})
         return
     _print_status(status)
@@ -35,6 +53,37 @@ def command(with_refused: bool, as_json: bool, db: Path) -> None:
         print_text(
             f"{document.source}\t{refusal.document_id}\t{refusal.reason.value}{kept}\t{refusal.detail}\t{refusal.hint}"
         )
+
+
+def _print_files(found: list[tuple[Path, list[FileStatus]]], *, as_json: bool) -> None:
+    if as_json:
+        files = [
+            {"path": str(path), "sources": [asdict(status) for status in statuses]}
+            for path, statuses in found
+        ]
+        print_json({"files": files})
+        return
+    for path, statuses in found:
+        if not statuses:
+            print_text(f"{path}: in no registered folder; 'sqlindex source list' shows them")
+        for status in statuses:
+            print_text(f"{path}: {_described(status)}")
+
+
+def _described(status: FileStatus) -> str:
+    where = f"source {status.source}"
+    refusal = status.refusal
+    why = ""
+    if refusal is not None:
+        whose = "" if refusal.document_id == status.document_id else f"{refusal.document_id}: "
+        why = f"{whose}{refusal.reason.value}: {refusal.detail}"
+        why += f" ({refusal.hint})" if refusal.hint else ""
+    if status.is_indexed:
+        counted = f"{plural(status.documents, 'document')}, {plural(status.chunks, 'chunk')}"
+        return f"indexed in {where}: {counted}" + (f"; now {why}" if why else "")
+    if refusal is None:
+        return f"not in {where}: the last refresh did not see it; run 'sqlindex refresh'"
+    return f"not in {where}: {why}"
 
 
 def _print_status(status: IndexStatus) -> None:

@@ -41,6 +41,21 @@ class Chunk:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentChunk(Chunk):
+    """A chunk as its document was cut.
+
+    Attributes:
+        cut: why it ends where it does, one of `sqlindex.model.chunks.Cut`.
+        is_continuation: whether an earlier chunk of the same section comes before it.
+        is_embedded: whether it gets a vector when there is an embedder.
+    """
+
+    cut: str
+    is_continuation: bool
+    is_embedded: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Hit(Chunk):
     """A found chunk.
 

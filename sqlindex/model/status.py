@@ -39,6 +39,26 @@ class RefusedDocument:
 
 
 @dataclass(frozen=True, slots=True)
+class FileStatus:
+    """Whether a file is in the index, as the last refresh saw it.
+
+    Attributes:
+        source, document_id: where it belongs.
+        is_indexed: whether the head holds it.
+        chunks: of it, 0 if it is not in; for a folder, of all documents below it.
+        documents: 1 or 0; for a folder, those below it.
+        refusal: why it, or a folder above it, is not in; None if it is, or was never seen.
+    """
+
+    source: str
+    document_id: str
+    is_indexed: bool
+    documents: int
+    chunks: int
+    refusal: Refusal | None
+
+
+@dataclass(frozen=True, slots=True)
 class IndexStatus:
     """State of an index.
 

@@ -6,12 +6,13 @@ from collections.abc import Callable
 
 from sqlindex.chunking.identity import chunk_id as id_of
 from sqlindex.errors import UnknownDocumentError
-from sqlindex.model.results import Chunk
+from sqlindex.model.results import Chunk, DocumentChunk
 from sqlindex.model.stored import StoredDocument
 from sqlindex.search.searcher import provenance
 from sqlindex.store.catalog import (
     DocumentRow,
     chunk_identities,
+    document_chunks,
     find_documents,
     read_document,
 )
@@ -31,6 +32,39 @@ def get_document(
     Raises:
         UnknownDocumentError: none, or more than one source has it; the hint names the sources.
     """
+    generation, name, document_id = _find(connection, path_or_id, source)
+    row = read_document(connection, generation, name, document_id)
+    assert row is not None
+    return _stored(row, generation, uri_of)
+
+
+def get_chunks(
+    connection: Connection,
+    path_or_id: str,
+    source: str | None,
+    uri_of: Callable[[DocumentRow | ChunkRow], str | None],
+) -> list[DocumentChunk]:
+    """The chunks of the document with that id or path, in order.
+
+    Raises:
+        UnknownDocumentError: none, or more than one source has it; the hint names the sources.
+    """
+    generation, name, document_id = _find(connection, path_or_id, source)
+    return [
+        DocumentChunk(
+            **provenance(row, uri_of),
+            cut=cut,
+            is_continuation=is_continuation,
+            is_embedded=is_embedded,
+        )
+        for row, cut, is_continuation, is_embedded in document_chunks(
+            connection, generation, name, document_id
+        )
+    ]
+
+
+def _find(connection: Connection, path_or_id: str, source: str | None) -> tuple[int, str, str]:
+    """(generation, source, document id) of the one document with that id or path."""
     generation = read_head(connection).generation
     if not _is_encodable(path_or_id) or not _is_encodable(source or ""):
         raise UnknownDocumentError(
@@ -48,8 +82,12 @@ def get_document(
             f"generation {generation} has no document {path_or_id!r}",
             hint="ids are paths relative to the source's folder; 'sqlindex status' lists the sources",
         )
-    row = read_document(connection, generation, *found[0])
-    assert row is not None
+    return generation, *found[0]
+
+
+def _stored(
+    row: DocumentRow, generation: int, uri_of: Callable[[DocumentRow | ChunkRow], str | None]
+) -> StoredDocument:
     return StoredDocument(
         generation=generation,
         source=row.source,

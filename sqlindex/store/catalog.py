@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sqlindex.store.contents import read_content
 from sqlindex.store.driver import Connection, Value
-from sqlindex.store.snapshot import CANDIDATES, LIVE
+from sqlindex.store.snapshot import CANDIDATES, LIVE, ChunkRow, read_chunk
 from sqlindex.store.stored_json import read_fields, read_texts
 
 
@@ -62,6 +62,36 @@ _IDENTITIES = f"""
       JOIN chunk c ON c.parse_id = d.parse_id
     WHERE d.born IS NOT NULL AND {LIVE}
 """
+
+
+_SLOT = f"""
+    SELECT d.first_slot {CANDIDATES}
+    WHERE s.name = :source AND d.document_id = :document_id AND d.born IS NOT NULL AND {LIVE}
+"""
+_HOW_CUT = f"""
+    SELECT c.cut, c.is_continuation, c.text_id IS NOT NULL {CANDIDATES}
+      JOIN chunk c ON c.parse_id = d.parse_id
+    WHERE s.name = :source AND d.document_id = :document_id AND d.born IS NOT NULL AND {LIVE}
+    ORDER BY c.ord
+"""
+
+
+def document_chunks(
+    connection: Connection, generation: int, source: str, document_id: str
+) -> Iterator[tuple[ChunkRow, str, bool, bool]]:
+    """The chunks of a document in order: (row, why it ends there, is a continuation, is embedded)."""
+    which: dict[str, Value] = {
+        "generation": generation,
+        "source": source,
+        "document_id": document_id,
+    }
+    (first_slot,) = connection.execute(_SLOT, which).fetchone()
+    for ord_, (cut, is_continuation, is_embedded) in enumerate(
+        connection.execute(_HOW_CUT, which).fetchall()
+    ):
+        row = read_chunk(connection, generation, first_slot + ord_)
+        assert row is not None
+        yield row, cut, bool(is_continuation), bool(is_embedded)
 
 
 def read_document(

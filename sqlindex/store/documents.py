@@ -71,7 +71,7 @@ _LIVE = """
     WHERE d.source_id = :source_id AND d.born IS NOT NULL AND d.died IS NULL
 """
 _COUNT_LIVE = """
-    SELECT count(*) FROM document_version
+    SELECT count(*), coalesce(sum(chunks), 0) FROM document_version
     WHERE source_id = :source_id AND born IS NOT NULL AND died IS NULL
 """
 _REMOVE = "INSERT OR IGNORE INTO build_removes(build_id, version_id) VALUES(?, ?)"
@@ -106,9 +106,15 @@ def live_in_scope(connection: Connection, source_id: int, scope: Scope) -> Itera
         yield from (LiveVersion(*row) for row in rows)
 
 
-def count_live(connection: Connection, source_id: int) -> int:
-    """How many documents the head has of a source."""
-    return int(connection.execute(_COUNT_LIVE, {"source_id": source_id}).fetchone()[0])
+def count_in_scope(connection: Connection, source_id: int, scope: Scope) -> tuple[int, int]:
+    """How many documents, and how many chunks, the head has of a source within a scope."""
+    documents = chunks = 0
+    for condition, parameters in scope_conditions(scope, "document_id"):
+        row = connection.execute(
+            _COUNT_LIVE + condition, {"source_id": source_id, **parameters}
+        ).fetchone()
+        documents, chunks = documents + row[0], chunks + row[1]
+    return documents, chunks
 
 
 def row_check8(source_id: int, version: VersionRow) -> bytes:
