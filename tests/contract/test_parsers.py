@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 from itertools import pairwise
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sqlindex.chunking.chunker import chunk_document
+from sqlindex.chunking.lines import LineTable
 from sqlindex.config import ChunkConfig
 from sqlindex.model.documents import Block, ParsedDocument
 from sqlindex.parsing.registry import builtin_parsers
@@ -46,6 +48,8 @@ MARKDOWN: dict[str, Callable[[int], str]] = {
     "blank lines": lambda n: "a" + "\n" * n,
     "one long line": lambda n: "äb " * (n // 3),
 }
+
+END_OF_LINE = re.compile(r"\r*+(?:\n|\Z)")
 
 ANY: dict[str, Callable[[int], str]] = {
     "one long line": lambda n: "äb " * (n // 3),
@@ -152,11 +156,12 @@ hostile_texts = pytest.mark.parametrize(
 
 def check(text: str, parsed: ParsedDocument) -> None:
     sections = parsed.sections
+    table = LineTable(text)
     for section in sections:
         assert 0 <= section.start_char < section.end_char <= len(text)
         assert section.start_char == 0 or text[section.start_char - 1] == "\n"
-        first_line = 1 + text.count("\n", 0, section.start_char)
-        last_line = 1 + text.count("\n", 0, section.end_char - 1)
+        first_line = table.line_of(section.start_char)
+        last_line = table.line_of(section.end_char - 1)
         if section.heading_line:
             assert section.level >= 1
             assert first_line <= section.heading_line <= last_line
@@ -190,7 +195,7 @@ def check_blocks(text: str, parsed: ParsedDocument) -> None:
         assert 0 <= block.start_char <= block.header_end_char <= block.end_char <= len(text)
         assert block.start_char == 0 or text[block.start_char - 1] == "\n"
         for end in (block.end_char, block.header_end_char):
-            assert end == block.start_char or text[end:].lstrip("\r")[:1] in ("", "\n")
+            assert end == block.start_char or END_OF_LINE.match(text, end)
         assert before <= (block.start_char, -block.end_char)
         before = (block.start_char, -block.end_char)
         while enclosing and enclosing[-1].end_char <= block.start_char:
