@@ -72,6 +72,8 @@ def _read(text: str) -> tuple[Entry, list[Rendered]]:
     rendered: list[Rendered] = []
     closers: list[str] = []  # of all open brackets
     containers: list[_Container] = []  # of the outermost
+    # What stands outside of all brackets counts as members of an object without its braces.
+    outside = _Container(root, last=root)
     line, line_start = 1, 0
     token_line = 0  # a comment behind something belongs to that, not to the next key
     comment_start: int | None = None
@@ -89,48 +91,44 @@ def _read(text: str) -> tuple[Entry, list[Rendered]]:
             continue
         start_char = line_start if comment_start is None else comment_start
         comment_start, token_line = None, line
-        top = containers[-1] if containers and len(containers) == len(closers) else None
+        is_deep = len(closers) > len(containers)
+        top = None if is_deep else containers[-1] if containers else outside
+        is_array = closers[-1:] == ["]"]
         if kind in ("string", "key"):
             start, end = token.span("string")
             string = token.group("string")
             if "\\" in string:
                 rendered.extend(rendered_escapes(text, start + 1, end))
-            if kind == "key" and top and top.owner and closers[-1] == "}":
+            if kind == "key" and top and top.owner and not is_array:
                 name = unescaped(string[1 : 6 * MAX_NAME_CHARS].removesuffix('"'))
                 if top.naming:
                     _name_element(top.naming, name, text, token.end())
                 top.last = top.owner.add((heading_name(name),), start_char, line_start, line)
         elif kind == "open":
-            if len(closers) < MAX_DEPTH:
-                containers.append(_opened(root, closers, top, start_char, line_start, line))
+            if top and len(closers) < MAX_DEPTH:
+                containers.append(_opened(top, is_array, (start_char, line_start, line)))
             closers.append(_CLOSER[token.group()])
         elif kind == "close":
             # A bracket that closes the last but one closes the last one too.
             if token.group() in closers[-2:]:
                 del closers[-1 if closers[-1] == token.group() else -2 :]
                 del containers[len(closers) :]
-        elif top:
+                if not closers:
+                    outside.last = root
+        elif top and closers:
             top.index += 1
             top.last = None
     return root, rendered
 
 
-def _opened(
-    root: Entry,
-    closers: list[str],
-    top: _Container | None,
-    start_char: int,
-    line_start: int,
-    line: int,
-) -> _Container:
-    if top is None:
-        return _Container(root)
-    if closers[-1] == "}":
+def _opened(top: _Container, is_array: bool, place: tuple[int, int, int]) -> _Container:
+    """The container of a bracket that opens in `top`."""
+    if not is_array:
         owner, top.last = top.last, None
         return _Container(owner)
     if top.owner is None:
         return _Container(None)
-    element = top.owner.add((f"[{top.index}]",), start_char, line_start, line)
+    element = top.owner.add((f"[{top.index}]",), *place)
     return _Container(element, naming=ElementNaming(element))
 
 
