@@ -1,4 +1,4 @@
-"""JSON and CSV agree with the standard library on well-formed texts."""
+"""JSON, YAML and CSV agree with the usual libraries on well-formed texts."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ import json
 from collections.abc import Iterator
 
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sqlindex.parsing.csv_records import long_records
 from sqlindex.parsing.json_keys import JsonParser
 from sqlindex.parsing.key_tree import heading_name
+from sqlindex.parsing.yaml_keys import YamlParser
 
 words = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 keys = st.one_of(st.sampled_from(["name", "id", "title", "key", "a", "b"]), words)
@@ -61,6 +63,29 @@ def test_sections_of_json_are_at_their_keys(
                 assert section.heading_path[-1] == heading_name(key)
             else:  # an element of an array, or a text on one line
                 assert line[0] in "{["
+
+
+plain_words = st.text("abz ä:#-?'|>[{&*!%@`.,0", min_size=1, max_size=8)
+plain_values = st.recursive(
+    st.one_of(plain_words, st.integers(), st.sampled_from(["x" * 300, "y: z\n" * 90])),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=4),
+        st.dictionaries(st.one_of(st.just("name"), plain_words), inner, max_size=4),
+    ),
+    max_leaves=30,
+)
+
+
+@pytest.mark.req("A-10")
+@settings(deadline=None)
+@given(value=plain_values, indent=st.sampled_from([2, 4]))
+def test_sections_of_yaml_are_at_paths_of_the_value(value: object, indent: int) -> None:
+    text = yaml.safe_dump(
+        value, indent=indent, default_flow_style=False, allow_unicode=True, width=10_000
+    )
+    paths = set(key_paths(value))
+    for section in YamlParser().parse(text, "yaml").sections:
+        assert section.heading_path in paths
 
 
 @pytest.mark.req("A-10")
