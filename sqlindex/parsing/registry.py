@@ -6,9 +6,14 @@ from collections.abc import Iterable
 
 from sqlindex.errors import DuplicateError, UsageError
 from sqlindex.parsing.code import CodeParser
+from sqlindex.parsing.csv_records import CsvParser
+from sqlindex.parsing.ini import IniParser
+from sqlindex.parsing.json_keys import JsonParser
 from sqlindex.parsing.markdown import MarkdownParser
-from sqlindex.parsing.structured import StructuredParser
+from sqlindex.parsing.notebook import NotebookParser
 from sqlindex.parsing.text import TextParser
+from sqlindex.parsing.toml_keys import TomlParser
+from sqlindex.parsing.yaml_keys import YamlParser
 from sqlindex.ports import Parser
 
 
@@ -71,5 +76,17 @@ class ParserRegistry:
 
 
 def builtin_parsers() -> ParserRegistry:
-    """The parsers that come with this package: `code`, `markdown`, `structured`, `text`."""
-    return ParserRegistry([CodeParser(), MarkdownParser(), StructuredParser(), TextParser()])
+    """The parsers that come with this package; `ids` names them."""
+    return ParserRegistry(
+        [
+            CodeParser(),
+            CsvParser(),
+            IniParser(),
+            JsonParser(),
+            MarkdownParser(),
+            NotebookParser(),
+            TextParser(),
+            TomlParser(),
+            YamlParser(),
+        ]
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 from itertools import pairwise
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sqlindex.chunking.chunker import chunk_document
+from sqlindex.chunking.lines import LineTable
 from sqlindex.config import ChunkConfig
 from sqlindex.model.documents import Block, ParsedDocument
 from sqlindex.parsing.registry import builtin_parsers
@@ -47,6 +49,8 @@ MARKDOWN: dict[str, Callable[[int], str]] = {
     "one long line": lambda n: "äb " * (n // 3),
 }
 
+END_OF_LINE = re.compile(r"\r*+(?:\n|\Z)")
+
 ANY: dict[str, Callable[[int], str]] = {
     "one long line": lambda n: "äb " * (n // 3),
     "blank lines": lambda n: "a" + "\n" * n,
@@ -56,7 +60,89 @@ ANY: dict[str, Callable[[int], str]] = {
 }
 """What every parser is given; `HOSTILE` adds what is hostile to one."""
 
-HOSTILE: dict[str, dict[str, Callable[[int], str]]] = {"markdown": MARKDOWN}
+JSON: dict[str, Callable[[int], str]] = {
+    "nested arrays": lambda n: "[" * n,
+    "nested objects on lines": lambda n: '{"a":\n' * (n // 6),
+    "elements on lines": lambda n: '[\n{"name":' * (n // 10),
+    "keys on one line": lambda n: "{" + '"a": 1, ' * (n // 8),
+    "keys on lines": lambda n: "{" + '"a": 1,\n' * (n // 8),
+    "closing brackets": lambda n: "[{" * 10 + "]" * n,
+    "quotes on lines": lambda n: '{"\n' * (n // 3),
+    "backslashes": lambda n: '{"a": "' + "\\" * n,
+    "escapes": lambda n: '{"a": "' + "\\n\\u00e4" * (n // 8),
+    "lone surrogates": lambda n: '{"a": "' + "\\ud83d" * (n // 6),
+    "open comments": lambda n: "/*" * (n // 2),
+    "comments": lambda n: "/**/" * (n // 4),
+    "spaces behind strings": lambda n: ("{" + '"a"' + " " * 97) * (n // 101),
+}
+
+YAML: dict[str, Callable[[int], str]] = {
+    "dashes": lambda n: "- " * (n // 2),
+    "deep mapping": lambda n: "".join(" " * (i % 180) + "a:\n" for i in range(n // 93)),
+    "deep list": lambda n: "".join("  " * (i % 90) + "- a:\n" for i in range(n // 95)),
+    "keys": lambda n: "a: b\n" * (n // 5),
+    "colons": lambda n: "a:" * (n // 2),
+    "hashes": lambda n: "a#" * (n // 2),
+    "open quotes": lambda n: "a: 'b\n" * (n // 6),
+    "open flow": lambda n: "a: [\n" * (n // 5),
+    "block scalars": lambda n: "a: |\n b\n" * (n // 8),
+    "anchors": lambda n: "- " + "&a " * (n // 3),
+    "documents": lambda n: "---\na: 1\n" * (n // 9),
+    "comments": lambda n: "# a\n" * (n // 4),
+}
+
+TOML: dict[str, Callable[[int], str]] = {
+    "tables": lambda n: "[a.b]\n" * (n // 6),
+    "elements": lambda n: "[[a]]\nname = 1\n" * (n // 15),
+    "long header": lambda n: "[" + "a." * (n // 2),
+    "long key": lambda n: "a . " * (n // 4) + "= 1",
+    "open strings": lambda n: 'a = """\n' * (n // 8),
+    "open literal strings": lambda n: "a = '''b\n" * (n // 9),
+    "escaped quotes": lambda n: 'a = """' + '\\"""' * (n // 4),
+    "open arrays": lambda n: "a = [\n" * (n // 6),
+    "open arrays before tables": lambda n: "a = [\n[b]\n" * (n // 10),
+}
+
+INI: dict[str, Callable[[int], str]] = {
+    "headers": lambda n: "[a]\n" * (n // 4),
+    "open header": lambda n: "[" + " " * (n // 2) + "a" * (n // 2),
+    "keys": lambda n: "a = b\n" * (n // 6),
+    "continuations": lambda n: "a = b\n" + " c\n" * (n // 3),
+}
+
+CSV: dict[str, Callable[[int], str]] = {
+    "open fields": lambda n: ',"a\n' * (n // 4),
+    "odd runs of quotes": lambda n: '"""\n' * (n // 4),
+    "doubled quotes": lambda n: '"' + '""' * (n // 2),
+    "long records": lambda n: '"a\nb",c\n' * (n // 8),
+    "long fields on one record": lambda n: '"a\n",' * (n // 5),
+    "opening quotes far apart": lambda n: (',"' + "a" * 997 + "\n") * (n // 1_000),
+}
+
+
+def _notebook(n: int, cell: str) -> str:
+    return '{"cells": [\n' + ",\n".join([cell] * (n // (len(cell) + 2))) + "\n]}"
+
+
+NOTEBOOK: dict[str, Callable[[int], str]] = {
+    "cells": lambda n: _notebook(n, '{"cell_type": "code", "source": ["a\\n"]}'),
+    "headings": lambda n: _notebook(n, '{"cell_type": "markdown", "source": "# a\\n## b"}'),
+    "one cell of many lines": lambda n: _notebook(
+        n, '{"source": [\n' + '"a\\n",\n' * (n // 9 - 10) + '"b"]}'
+    ),
+    "outputs": lambda n: _notebook(n, '{"outputs": [\n{"text": ["a"]}],\n"source": []}'),
+    "nested metadata": lambda n: _notebook(n, '{"a": ' + "[" * 50 + "]" * 50 + "}"),
+}
+
+HOSTILE: dict[str, dict[str, Callable[[int], str]]] = {
+    "markdown": MARKDOWN,
+    "json": JSON,
+    "yaml": YAML,
+    "toml": TOML,
+    "ini": INI,
+    "csv": CSV,
+    "notebook": NOTEBOOK,
+}
 
 hostile_texts = pytest.mark.parametrize(
     ("parser_id", "make"),
@@ -70,11 +156,12 @@ hostile_texts = pytest.mark.parametrize(
 
 def check(text: str, parsed: ParsedDocument) -> None:
     sections = parsed.sections
+    table = LineTable(text)
     for section in sections:
         assert 0 <= section.start_char < section.end_char <= len(text)
         assert section.start_char == 0 or text[section.start_char - 1] == "\n"
-        first_line = 1 + text.count("\n", 0, section.start_char)
-        last_line = 1 + text.count("\n", 0, section.end_char - 1)
+        first_line = table.line_of(section.start_char)
+        last_line = table.line_of(section.end_char - 1)
         if section.heading_line:
             assert section.level >= 1
             assert first_line <= section.heading_line <= last_line
@@ -103,12 +190,12 @@ def check(text: str, parsed: ParsedDocument) -> None:
 def check_blocks(text: str, parsed: ParsedDocument) -> None:
     """In order, nested or disjoint, whole lines, each inside one section."""
     enclosing: list[Block] = []
-    before = (0, 0)
+    before = (0, -len(text))
     for block in parsed.blocks:
         assert 0 <= block.start_char <= block.header_end_char <= block.end_char <= len(text)
         assert block.start_char == 0 or text[block.start_char - 1] == "\n"
         for end in (block.end_char, block.header_end_char):
-            assert end == block.start_char or text[end:].lstrip("\r")[:1] in ("", "\n")
+            assert end == block.start_char or END_OF_LINE.match(text, end)
         assert before <= (block.start_char, -block.end_char)
         before = (block.start_char, -block.end_char)
         while enclosing and enclosing[-1].end_char <= block.start_char:

@@ -56,7 +56,7 @@ LARGE = [
         "".join(f"  call_{n}();{chr(10) + '}' if n % 9 == 0 else ''}\n" for n in range(10_000)),
     ),
     ("text", "kurz\n" + "z" * 350_000 + "\nkurz"),
-    ("structured", '{"k": "' + "z" * 350_000 + '"}'),
+    ("json", '{"k": "' + "z" * 350_000 + '"}'),
     ("markdown", "---\ntitle: [\n  x: - y\n---\n" + "text\n" * 600),
     ("markdown", "---\n" + "key: value\n" * 9_000 + "---\ntext"),
 ]
