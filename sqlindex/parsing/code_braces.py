@@ -1,0 +1,199 @@
+"""Outlines of languages with braces: one pass over brackets, one look at what stands before `{`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+from sqlindex.parsing.code_outline import Definition, MaskedCode, mask
+
+MAX_NESTING = 1_000
+"""Brackets nested deeper are not written by people: such a file has no outline."""
+
+MAX_HEADER_CHARS = 2_000
+"""What stands before a `{`, if longer, opens no definition."""
+
+
+_AT_MARGIN = re.compile(r"^\w", re.MULTILINE)
+
+
+class Scope(Enum):
+    """Where a `{` stands."""
+
+    OUTER = 1
+    """At top level or in a namespace."""
+    CLASS = 2
+    """Directly in the body of a class."""
+    FUNCTION = 3
+    """In a function or an expression."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a header says.
+
+    Attributes:
+        names: see `Definition`; empty for a block whose content is that of its parent.
+        start: offset of the definition in the header.
+        name: offset of its name in the header.
+        inside: scope of the text between its braces.
+    """
+
+    names: tuple[str, ...]
+    start: int
+    name: int
+    inside: Scope
+
+
+class Inline:
+    """The braces are part of the header: a type, an initialiser."""
+
+
+INLINE = Inline()
+
+Classify = Callable[[str, Scope], Found | Inline | None]
+
+
+@dataclass(frozen=True, slots=True)
+class BraceLanguage:
+    """A language with braces.
+
+    Attributes:
+        skipped: strings and comments, see `mask`.
+        classify: what the text before a `{` opens there; None for a block without a name.
+        prepare: changes the masked code, length kept, before brackets are counted.
+        has_inner_functions: whether functions are defined in functions.
+        tokens: the brackets, and a `=> (` where an expression in parentheses is a body.
+    """
+
+    skipped: re.Pattern[str]
+    classify: Classify
+    prepare: Callable[[str], str] | None = None
+    has_inner_functions: bool = False
+    tokens: re.Pattern[str] = re.compile(r"[{}();]")
+
+
+@dataclass(slots=True, eq=False)
+class _Block:
+    """An open bracket that holds statements, or the file.
+
+    Attributes:
+        statement: offset after the last complete statement in it.
+        scope: of the text in it.
+        members: where definitions in it go.
+        owner: the definition whose body it is, or None.
+        closer: the bracket that ends it; empty for the file.
+        is_inline: whether the statement around it goes on behind it.
+        parentheses: how many are open in its present statement.
+    """
+
+    statement: int
+    scope: Scope
+    members: list[Definition]
+    owner: Definition | None = None
+    closer: str = "}"
+    is_inline: bool = False
+    parentheses: int = 0
+
+
+def brace_outline(text: str, language: BraceLanguage) -> tuple[MaskedCode, list[Definition]]:
+    """Outline of a source file, in time linear in its length.
+
+    Brackets that do not match are passed over. A definition at the margin that stands inside of
+    a function or of parentheses closes all that is open: a bracket is missing above it.
+    """
+    masked = mask(text, language.skipped)
+    code = language.prepare(masked.text) if language.prepare else masked.text
+    outline: list[Definition] = []
+    blocks = [_Block(0, Scope.OUTER, outline, closer="")]
+    last_break = 0
+    for token in language.tokens.finditer(code):
+        kind, top = token[0], blocks[-1]
+        if kind == "(":
+            top.parentheses += 1
+            continue
+        end = token.end()
+        if kind == ")":
+            if top.parentheses:
+                top.parentheses -= 1
+            elif top.closer == ")":
+                _close(blocks, end)
+            continue
+        if kind == ";":
+            if not top.parentheses:
+                top.statement = end
+        elif kind == "}":
+            while blocks[-1].closer == ")":
+                _close(blocks, end)
+            _close(blocks, end)
+        else:
+            at_margin = _at_margin(code, last_break, token.start(), top, language)
+            if at_margin is not None:
+                while len(blocks) > 1:
+                    _close(blocks, last_break)
+                top = blocks[0]
+                top.statement, top.parentheses = last_break, 0
+            closer = "}" if kind == "{" else ")"
+            blocks.append(_opened(code, token.start(), end, top, closer, language))
+            if len(blocks) > MAX_NESTING:
+                return masked, []
+        last_break = end
+    for block in blocks:
+        if block.owner is not None:
+            block.owner.end_char = len(text)
+    return masked, outline
+
+
+def _opened(
+    code: str, at: int, end: int, top: _Block, closer: str, language: BraceLanguage
+) -> _Block:
+    """The block that a bracket at `at` opens."""
+    is_named = not top.parentheses and (
+        top.scope is not Scope.FUNCTION or language.has_inner_functions
+    )
+    if is_named and at - top.statement <= MAX_HEADER_CHARS:
+        found = language.classify(code[top.statement : at], top.scope)
+        if isinstance(found, Inline):
+            return _Block(end, Scope.FUNCTION, top.members, closer=closer, is_inline=True)
+        if found is not None:
+            if not found.names:
+                return _Block(end, found.inside, top.members, closer=closer)
+            owner = Definition(
+                found.names, top.statement + found.start, top.statement + found.name, end
+            )
+            top.members.append(owner)
+            return _Block(end, found.inside, owner.members, owner, closer)
+    return _Block(end, Scope.FUNCTION, top.members, closer=closer)
+
+
+def _at_margin(
+    code: str, last_break: int, at: int, top: _Block, language: BraceLanguage
+) -> Found | None:
+    """The definition at the margin that a bracket opens inside of something unclosed, if any."""
+    if top.closer == "" and not top.parentheses or at - last_break > MAX_HEADER_CHARS:
+        return None
+    if top.scope is not Scope.FUNCTION and not top.parentheses:
+        return None
+    header = code[last_break:at]
+    margin = _AT_MARGIN.search(header)
+    if margin is None:
+        return None
+    found = language.classify(header, Scope.OUTER)
+    if not isinstance(found, Found) or not found.names:
+        return None
+    start = last_break + found.start
+    return found if code[start - 1 : start] in ("", "\n") else None
+
+
+def _close(blocks: list[_Block], end: int) -> None:
+    """Close the innermost block, but not the file."""
+    if len(blocks) == 1:
+        blocks[0].statement, blocks[0].parentheses = end, 0
+        return
+    block = blocks.pop()
+    if block.owner is not None:
+        block.owner.end_char = end
+    if not block.is_inline and not blocks[-1].parentheses:
+        blocks[-1].statement = end
