@@ -63,14 +63,14 @@ class BraceLanguage:
     Attributes:
         skipped: strings and comments, see `mask`.
         classify: what the text before a `{` opens there; None for a block without a name.
-        prepare: changes the masked code, length kept, before brackets are counted.
+        prepare: makes of a file and its masked code the code whose brackets are counted, as long.
         has_inner_functions: whether functions are defined in functions.
         tokens: the brackets, and a `=> (` where an expression in parentheses is a body.
     """
 
     skipped: re.Pattern[str]
     classify: Classify
-    prepare: Callable[[str], str] | None = None
+    prepare: Callable[[str, str], str] | None = None
     has_inner_functions: bool = False
     tokens: re.Pattern[str] = re.compile(r"[{}();]")
 
@@ -105,7 +105,7 @@ def brace_outline(text: str, language: BraceLanguage) -> tuple[MaskedCode, list[
     a function or of parentheses closes all that is open: a bracket is missing above it.
     """
     masked = mask(text, language.skipped)
-    code = language.prepare(masked.text) if language.prepare else masked.text
+    code = language.prepare(text, masked.text) if language.prepare else masked.text
     outline: list[Definition] = []
     blocks = [_Block(0, Scope.OUTER, outline, closer="")]
     last_break = 0
@@ -129,14 +129,14 @@ def brace_outline(text: str, language: BraceLanguage) -> tuple[MaskedCode, list[
                 _close(blocks, end)
             _close(blocks, end)
         else:
-            at_margin = _at_margin(code, last_break, token.start(), top, language)
-            if at_margin is not None:
+            bracket = end - 1
+            if _is_at_margin(code, last_break, bracket, top, language):
                 while len(blocks) > 1:
                     _close(blocks, last_break)
                 top = blocks[0]
                 top.statement, top.parentheses = last_break, 0
             closer = "}" if kind == "{" else ")"
-            blocks.append(_opened(code, token.start(), end, top, closer, language))
+            blocks.append(_opened(code, bracket, top, closer, language))
             if len(blocks) > MAX_NESTING:
                 return masked, []
         last_break = end
@@ -146,10 +146,9 @@ def brace_outline(text: str, language: BraceLanguage) -> tuple[MaskedCode, list[
     return masked, outline
 
 
-def _opened(
-    code: str, at: int, end: int, top: _Block, closer: str, language: BraceLanguage
-) -> _Block:
+def _opened(code: str, at: int, top: _Block, closer: str, language: BraceLanguage) -> _Block:
     """The block that a bracket at `at` opens."""
+    end = at + 1
     is_named = not top.parentheses and (
         top.scope is not Scope.FUNCTION or language.has_inner_functions
     )
@@ -168,23 +167,20 @@ def _opened(
     return _Block(end, Scope.FUNCTION, top.members, closer=closer)
 
 
-def _at_margin(
+def _is_at_margin(
     code: str, last_break: int, at: int, top: _Block, language: BraceLanguage
-) -> Found | None:
-    """The definition at the margin that a bracket opens inside of something unclosed, if any."""
-    if top.closer == "" and not top.parentheses or at - last_break > MAX_HEADER_CHARS:
-        return None
-    if top.scope is not Scope.FUNCTION and not top.parentheses:
-        return None
+) -> bool:
+    """Whether a bracket opens a definition at the margin although something above is open."""
+    if not top.parentheses and top.scope is not Scope.FUNCTION:
+        return False
     header = code[last_break:at]
-    margin = _AT_MARGIN.search(header)
-    if margin is None:
-        return None
+    if at - last_break > MAX_HEADER_CHARS or not _AT_MARGIN.search(header):
+        return False
     found = language.classify(header, Scope.OUTER)
     if not isinstance(found, Found) or not found.names:
-        return None
+        return False
     start = last_break + found.start
-    return found if code[start - 1 : start] in ("", "\n") else None
+    return code[max(start - 1, 0) : start] in ("", "\n")
 
 
 def _close(blocks: list[_Block], end: int) -> None:

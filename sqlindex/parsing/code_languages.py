@@ -18,7 +18,7 @@ def _skipped(*alternatives: str) -> re.Pattern[str]:
 
 
 def _flat(header: str) -> str:
-    """The header with the content of its parentheses blank."""
+    """The header with dots for what stands in its parentheses."""
     if "(" not in header:
         return header
     pieces: list[str] = []
@@ -33,16 +33,16 @@ def _flat(header: str) -> str:
         elif depth:
             depth -= 1
             if depth == 0:
-                pieces.append(" " * (at - position))
+                pieces.append("." * (at - position))
                 position = at
-    pieces.append(header[position:] if depth == 0 else " " * (len(header) - position))
+    pieces.append(header[position:] if depth == 0 else "." * (len(header) - position))
     return "".join(pieces)
 
 
 def _last(pattern: re.Pattern[str], header: str) -> re.Match[str] | None:
     last = None
-    for last in pattern.finditer(header):
-        pass
+    for match in pattern.finditer(header):
+        last = match
     return last
 
 
@@ -60,20 +60,18 @@ _JS_REGEX = (
     r"(?:(?<=[(,=:\[!&|?{};+\-*%~^\n])|(?<=[(,=:\[!&|?{};+*%~^>] )|(?<=\breturn ))"
     r"/(?:[^\\/\[\n]++|\\[^\n]|\[(?:[^\]\\\n]++|\\[^\n])*+\]?)++(?:/[a-z]*)?"
 )
-_JS_MODIFIERS = r"(?:(?:export|default|declare|abstract|async|const)\s+)*+"
+_JS_MODIFIERS = r"(?:(?:export|default|declare|abstract|async)\s+)*+"
 _JS_START = re.compile(
     rf"""^[ \t]*(?P<start>(?:@[\w.]+(?:\([^()]*\))?\s*+)*{_JS_MODIFIERS}(?:
         function\b\s*\*?\s*(?P<function>[\w$]+)
-      | (?P<kind>class|interface|enum|namespace|module)\s+(?P<type>[\w$.]+)
-      | (?P<alias>type)\s+(?P<alias_name>[\w$]+)
-      | (?:const|let|var)\s+(?P<variable>[\w$]+)
-      | (?P<member>[\w$]+(?:\.[\w$]+)+)(?=\s*=)
+      | (?P<kind>class|interface|enum|namespace|module|type)\s+(?P<type>[\w$.]+)
+      | (?:const\s+|let\s+|var\s+)?(?P<value>[\w$]+(?:\.[\w$]+)*)(?=\s*[:=])
     ))""",
     re.VERBOSE | re.MULTILINE,
 )
-_JS_IS_FUNCTION = re.compile(
-    r"[^=]*=\s*(?:async\s+)?(?:function\b.*|class\b.*|(?:[\w$]+|<[^=]*>\s*\(.*|\(.*)\s*=>\s*)\Z",
-    re.DOTALL,
+_JS_VALUE = re.compile(
+    r"(?:[^=]++|=>)*+=(?![=>])\s*+(?:async\b\s*+)?"
+    r"(?:(?P<function>function\b)|(?P<class>class\b)|[(<]|[\w$]+\s*=>)"
 )
 _JS_METHOD = re.compile(
     r"""^[ \t]*(?P<start>(?:@[\w.]+(?:\([^()]*\))?\s*+)*
@@ -83,8 +81,9 @@ _JS_METHOD = re.compile(
         \s*[?!]?\s*(?:<[^()\n]*>\s*)?(?:\(|(?::[^=\n]*)?=\s*(?:async\s*)?(?:\(|[\w$]+\s*=>)))""",
     re.VERBOSE | re.MULTILINE,
 )
-_JS_TYPE_LITERAL = re.compile(r"\)\s*:[^=]*?[:|&<,]?\s*\Z")
 _JS_ENDS_IN_TYPE = re.compile(r"(?:\)\s*:|[|&<,]|\bis)\s*\Z")
+_JS_INSIDE = {"class": Scope.CLASS, "namespace": Scope.OUTER, "module": Scope.OUTER}
+_JS_NO_OWNER = frozenset(("prototype", "exports", "module", "this", "window"))
 _NO_METHOD = frozenset(("if", "for", "while", "switch", "catch", "function", "with", "return"))
 
 
@@ -96,32 +95,27 @@ def _javascript(header: str, scope: Scope) -> Found | Inline | None:
         method = _last(_JS_METHOD, flat)
         if method is None or method["name"] in _NO_METHOD:
             return None
-        name = header[method.start("name") : method.end("name")]
+        name = method["name"]
         return Found((name,), method.start("start"), method.start("name"), Scope.FUNCTION)
     found = _last(_JS_START, flat)
     if found is None:
         return None
-    group = found.lastgroup
-    for group in ("function", "type", "alias_name", "variable", "member"):
-        if found[group]:
-            break
-    name = found[group]
-    if group in ("variable", "member") and not _JS_IS_FUNCTION.match(flat, found.end()):
-        return None
-    names: tuple[str, ...] = (name,)
-    inside = Scope.FUNCTION
-    if group == "member":
-        names = tuple(
-            p for p in name.split(".") if p not in ("prototype", "exports", "module", "this")
-        )[-2:]
-        if not names:
+    start = found.start("start")
+    if found["value"]:
+        value = _JS_VALUE.match(flat, found.end())
+        if value is None or not (value["function"] or value["class"] or _is_arrow(flat)):
             return None
-    elif group == "type":
-        inside = Scope.OUTER if found["kind"] in ("namespace", "module") else Scope.FUNCTION
-        inside = Scope.CLASS if found["kind"] == "class" else inside
-    elif group == "variable" and re.search(r"=\s*class\b", flat[found.end() :]):
-        inside = Scope.CLASS
-    return Found(names, found.start("start"), found.start(group), inside)
+        names = tuple(n for n in found["value"].split(".") if n not in _JS_NO_OWNER)[-2:]
+        inside = Scope.CLASS if value["class"] else Scope.FUNCTION
+        return Found(names, start, found.start("value"), inside) if names else None
+    if found["function"]:
+        return Found((found["function"],), start, found.start("function"), Scope.FUNCTION)
+    inside = _JS_INSIDE.get(found["kind"], Scope.FUNCTION)
+    return Found((found["type"],), start, found.start("type"), inside)
+
+
+def _is_arrow(flat: str) -> bool:
+    return flat.rstrip().endswith("=>")
 
 
 _JAVASCRIPT = BraceLanguage(
@@ -244,13 +238,13 @@ _C_LABELS = re.compile(
     r"(?:\s|\#|(?:public|private|protected|signals|(?:public|private|protected)?\s*slots)\s*:)*"
 )
 _C_TYPE = re.compile(
-    r"\b(?P<kind>class|struct|union|enum|namespace)\b(?P<middle>(?:\s+(?:class|struct|final|[A-Z_]{3,}|__\w+))*)"
+    r"\b(?P<kind>class|struct|union|enum|namespace)\b(?P<middle>(?:\s+(?:class|struct|final|[A-Z][A-Z_]{2,}|__\w+))*)"
     r"\s+(?P<name>\w+(?:::\w+)*)"
 )
 _C_NAMELESS = re.compile(r"(?:inline\s+)?namespace\s*\Z|extern\s*\"\s*\Z")
 _C_OPERATOR = r"operator\s*(?:\(\s*\)|[^\s\w(]+|\w[\w\s:<>*&]*?|\"\"?\s*\w+)"
 _C_CALLABLE = re.compile(
-    rf"(?P<name>(?:\w+(?:<[^<>()]*>)?\s*::\s*)*+(?:{_C_OPERATOR}|~?\s*\b[A-Za-z_]\w*))\s*\("
+    rf"(?<!\w)(?P<name>(?:\w+(?:<[^<>()]*>)?\s*::\s*)*+(?:{_C_OPERATOR}|~?[A-Za-z_]\w*+))\s*\("
 )
 _C_AFTER = re.compile(
     r"\)\s*(?:\Z|const\b|noexcept\b|override\b|final\b|volatile\b|&|:|->|try\b|requires\b|throw\b"
@@ -277,33 +271,32 @@ _C_NO_FUNCTION = frozenset(
         "requires",
     )
 )
-_C_INITIALISER = re.compile(r"\)[^()]*?(?<!:):(?!:)[^{}]*[\w>]\s*\Z")
+_C_WORD_LAST = re.compile(r"[\w>]\s*\Z")
+_C_INITIALISER = re.compile(r"\)(?:[^:]++|::)*+:")
 
 
 def _c(header: str, scope: Scope) -> Found | Inline | None:
     labels = _C_LABELS.match(header)
     start = labels.end() if labels else 0
     flat = _flat(header)
-    if "(" not in flat:
-        return _c_type(flat, start)
-    without = flat.replace("operator=", "operator ").replace("operator==", "operator  ")
     callables = [m for m in _C_CALLABLE.finditer(flat, start) if m["name"] not in _C_NO_FUNCTION]
-    if not callables:
-        return _c_type(flat, start)
     found = next((m for m in callables if _C_AFTER.match(flat, flat.find(")", m.end()))), None)
-    found = found or callables[-1]
-    if "=" in without[: found.start()] or _is_type_first(flat, start, found.start()):
-        return _c_type(flat, start) if "=" not in without[: found.start()] else None
-    if _C_INITIALISER.search(flat[found.end() - 1 :]):
+    found = found or (callables[-1] if callables else None)
+    if found is None or _is_type_first(flat, start, found.start()):
+        return _c_type(flat, start)
+    if "=" in flat[start : found.start()]:
+        return None
+    behind = flat.find(")", found.end())
+    if behind >= 0 and _C_INITIALISER.match(flat, behind) and _C_WORD_LAST.search(flat[-40:]):
         return INLINE
-    names = tuple(
-        " ".join(re.sub(r"<[^<>]*>", "", part).split())
-        if "operator" not in part
-        else " ".join(part.split())
-        for part in re.split(r"\s*::\s*", found["name"])
-    )
-    names = tuple(name for name in names if name)
-    return Found(names, start, found.start("name"), Scope.FUNCTION) if names else None
+    names = tuple(_c_name(part) for part in re.split(r"\s*::\s*", found["name"]))
+    return Found(names, start, found.start("name"), Scope.FUNCTION)
+
+
+def _c_name(part: str) -> str:
+    if not part.startswith("operator"):
+        part = part.partition("<")[0]
+    return " ".join(part.split())
 
 
 def _is_type_first(flat: str, start: int, end: int) -> bool:
