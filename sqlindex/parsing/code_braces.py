@@ -13,9 +13,10 @@ MAX_NESTING = 1_000
 """Brackets nested deeper are not written by people: such a file has no outline."""
 
 MAX_HEADER_CHARS = 2_000
-"""What stands before a `{`, if longer, opens no definition."""
+"""How much of what stands before a `{` is looked at."""
 
 
+_BLANK = re.compile(r"\s*+")
 _AT_MARGIN = re.compile(r"^\w", re.MULTILINE)
 
 
@@ -149,19 +150,15 @@ def brace_outline(text: str, language: BraceLanguage) -> tuple[MaskedCode, list[
 def _opened(code: str, at: int, top: _Block, closer: str, language: BraceLanguage) -> _Block:
     """The block that a bracket at `at` opens."""
     end = at + 1
-    is_named = not top.parentheses and (
-        top.scope is not Scope.FUNCTION or language.has_inner_functions
-    )
-    if is_named and at - top.statement <= MAX_HEADER_CHARS:
-        found = language.classify(code[top.statement : at], top.scope)
+    if not top.parentheses and (top.scope is not Scope.FUNCTION or language.has_inner_functions):
+        start = _header_start(code, top.statement, at)
+        found = language.classify(code[start:at], top.scope)
         if isinstance(found, Inline):
             return _Block(end, Scope.FUNCTION, top.members, closer=closer, is_inline=True)
+        if found is not None and not found.names:
+            return _Block(end, found.inside, top.members, closer=closer)
         if found is not None:
-            if not found.names:
-                return _Block(end, found.inside, top.members, closer=closer)
-            owner = Definition(
-                found.names, top.statement + found.start, top.statement + found.name, end
-            )
+            owner = Definition(found.names, start + found.start, start + found.name, end)
             top.members.append(owner)
             return _Block(end, found.inside, owner.members, owner, closer)
     return _Block(end, Scope.FUNCTION, top.members, closer=closer)
@@ -173,14 +170,21 @@ def _is_at_margin(
     """Whether a bracket opens a definition at the margin although something above is open."""
     if not top.parentheses and top.scope is not Scope.FUNCTION:
         return False
-    header = code[last_break:at]
-    if at - last_break > MAX_HEADER_CHARS or not _AT_MARGIN.search(header):
+    start = _header_start(code, last_break, at)
+    header = code[start:at]
+    if not _AT_MARGIN.search(header):
         return False
     found = language.classify(header, Scope.OUTER)
     if not isinstance(found, Found) or not found.names:
         return False
-    start = last_break + found.start
+    start += found.start
     return code[max(start - 1, 0) : start] in ("", "\n")
+
+
+def _header_start(code: str, statement: int, at: int) -> int:
+    """Offset of the first visible character from `statement` on, or of the header's last part."""
+    blank = _BLANK.match(code, statement, at)
+    return max(blank.end() if blank else statement, at - MAX_HEADER_CHARS)
 
 
 def _close(blocks: list[_Block], end: int) -> None:

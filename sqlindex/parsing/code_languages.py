@@ -46,13 +46,6 @@ def _last(pattern: re.Pattern[str], header: str) -> re.Match[str] | None:
     return last
 
 
-def _first_visible(header: str, position: int = 0) -> int:
-    """Offset of the first character that is neither blank nor of a preprocessor line."""
-    while position < len(header) and (header[position].isspace() or header[position] == "#"):
-        position += 1
-    return position
-
-
 # JavaScript and TypeScript. Statements may end without a semicolon, so the last line that
 # begins a definition counts.
 
@@ -64,10 +57,13 @@ _JS_MODIFIERS = r"(?:(?:export|default|declare|abstract|async)\s+)*+"
 _JS_START = re.compile(
     rf"""^[ \t]*(?P<start>(?:@[\w.]+(?:\([^()]*\))?\s*+)*{_JS_MODIFIERS}(?:
         function\b\s*\*?\s*(?P<function>[\w$]+)
-      | (?P<kind>class|interface|enum|namespace|module|type)\s+(?P<type>[\w$.]+)
+      | (?P<kind>interface|enum|namespace|module|type)\s+(?P<type>[\w$.]+)
       | (?:const\s+|let\s+|var\s+)?(?P<value>[\w$]+(?:\.[\w$]+)*)(?=\s*[:=])
     ))""",
     re.VERBOSE | re.MULTILINE,
+)
+_JS_CLASS = re.compile(
+    r"\bclass\s+(?P<name>[\w$]+)(?:\s*<[^{}]*>)?(?:\s+(?:extends|implements)\b[^{};]*)?\s*\Z"
 )
 _JS_VALUE = re.compile(
     r"(?:[^=]++|=>)*+=(?![=>])\s*+(?:async\b\s*+)?"
@@ -82,7 +78,7 @@ _JS_METHOD = re.compile(
     re.VERBOSE | re.MULTILINE,
 )
 _JS_ENDS_IN_TYPE = re.compile(r"(?:\)\s*:|[|&<,]|\bis)\s*\Z")
-_JS_INSIDE = {"class": Scope.CLASS, "namespace": Scope.OUTER, "module": Scope.OUTER}
+_JS_INSIDE = {"namespace": Scope.OUTER, "module": Scope.OUTER}
 _JS_NO_OWNER = frozenset(("prototype", "exports", "module", "this", "window"))
 _NO_METHOD = frozenset(("if", "for", "while", "switch", "catch", "function", "with", "return"))
 
@@ -98,6 +94,9 @@ def _javascript(header: str, scope: Scope) -> Found | Inline | None:
         name = method["name"]
         return Found((name,), method.start("start"), method.start("name"), Scope.FUNCTION)
     found = _last(_JS_START, flat)
+    if last_class := _JS_CLASS.search(flat):
+        start = found.start("start") if found else last_class.start()
+        return Found((last_class["name"],), start, last_class.start("name"), Scope.CLASS)
     if found is None:
         return None
     start = found.start("start")
@@ -107,7 +106,7 @@ def _javascript(header: str, scope: Scope) -> Found | Inline | None:
             return None
         names = tuple(n for n in found["value"].split(".") if n not in _JS_NO_OWNER)[-2:]
         inside = Scope.CLASS if value["class"] else Scope.FUNCTION
-        return Found(names, start, found.start("value"), inside) if names else None
+        return Found(names or (found["value"],), start, found.start("value"), inside)
     if found["function"]:
         return Found((found["function"],), start, found.start("function"), Scope.FUNCTION)
     inside = _JS_INSIDE.get(found["kind"], Scope.FUNCTION)
@@ -165,7 +164,7 @@ def _rust(header: str, scope: Scope) -> Found | None:
     found = _RUST_START.search(header)
     if found is None:
         return None
-    start = _first_visible(header)
+    start = 0
     if found["impl"]:
         name = _rust_impl_name(found["target"])
         return Found((name,), start, found.start("impl"), Scope.CLASS) if name else None
@@ -213,7 +212,7 @@ _CALLABLE = re.compile(r"(?P<name>[\w$]+)\s*\(")
 
 def _java(header: str, scope: Scope) -> Found | None:
     flat = _flat(header)
-    start = _first_visible(flat)
+    start = 0
     if found := _JAVA_TYPE.search(flat):
         return Found((found["name"],), start, found.start("name"), Scope.CLASS)
     if scope is not Scope.CLASS or "=" in flat:
@@ -235,13 +234,13 @@ _JAVA = BraceLanguage(
 # C and C++.
 
 _C_LABELS = re.compile(
-    r"(?:\s|\#|(?:public|private|protected|signals|(?:public|private|protected)?\s*slots)\s*:)*"
+    r"(?:\s|(?:public|private|protected|signals|(?:public|private|protected)?\s*slots)\s*:)*"
 )
 _C_TYPE = re.compile(
     r"\b(?P<kind>class|struct|union|enum|namespace)\b(?P<middle>(?:\s+(?:class|struct|final|[A-Z][A-Z_]{2,}|__\w+))*)"
     r"\s+(?P<name>\w+(?:::\w+)*)"
 )
-_C_NAMELESS = re.compile(r"(?:inline\s+)?namespace\s*\Z|extern\s*\"\s*\Z")
+_C_NAMELESS = re.compile(r"(?:inline\s+)?namespace\s*\Z|extern\s*\"\s*\"\s*\Z")
 _C_OPERATOR = r"operator\s*(?:\(\s*\)|[^\s\w(]+|\w[\w\s:<>*&]*?|\"\"?\s*\w+)"
 _C_CALLABLE = re.compile(
     rf"(?<!\w)(?P<name>(?:\w+(?:<[^<>()]*>)?\s*::\s*)*+(?:{_C_OPERATOR}|~?[A-Za-z_]\w*+))\s*\("
@@ -327,7 +326,7 @@ def _base_clause(flat: str) -> int:
 
 
 _C_SKIPPED = _skipped(
-    r"#(?:[^\\\n/]++|\\\r?\n|\\|/(?![*/]))*+",
+    r"(?P<mark>#(?:[^\\\n/]++|\\\r?\n|\\|/(?![*/]))*+)",
     _COMMENTS,
     r'\b(?:u8|[uUL])?R"(?P<delimiter>[^()\\\s]{0,16})\(.*?(?:\)(?P=delimiter)"|\Z)',
     _STRING,
@@ -344,8 +343,7 @@ def _css(header: str, scope: Scope) -> Found | Inline | None:
     name = " ".join(header.split())
     if not name:
         return None
-    start = len(header) - len(header.lstrip())
-    return Found((name,), start, start, Scope.OUTER)
+    return Found((name,), 0, 0, Scope.OUTER)
 
 
 _CSS_STRINGS = (r"url\([^)\"'\n]*+\)?", _STRING, _SINGLE)

@@ -32,8 +32,8 @@ class MaskedCode:
     """Code in which strings and comments are blank, so that what is left is syntax.
 
     Attributes:
-        text: as long as the original. A comment is all spaces; of a string, a preprocessor line
-            and the like the first character stays.
+        text: as long as the original. A comment is all spaces; of a string the first character
+            stays and the last one is a quote, so that it is seen where it begins and ends.
         comment_starts: offsets of the comments, in order.
         comment_ends: offsets after them.
     """
@@ -51,7 +51,10 @@ class MaskedCode:
 
 
 def mask(text: str, skipped: re.Pattern[str]) -> MaskedCode:
-    """Blank what `skipped` matches; its group `comment` tells comments from the rest.
+    """Blank what `skipped` matches: comments, strings and the like.
+
+    Its group `comment` tells comments from strings. Of a match with the group `mark` only the
+    first character stays.
 
     Every alternative must match once it began, up to the end of the line or of the text if it is
     not closed: one that gives up after reading on makes the whole quadratic.
@@ -65,8 +68,10 @@ def mask(text: str, skipped: re.Pattern[str]) -> MaskedCode:
             starts.append(start)
             ends.append(end)
             pieces += text[position:start], " " * (end - start)
-        else:
+        elif match.lastgroup == "mark" or end - start < 2:
             pieces += text[position : start + 1], " " * (end - start - 1)
+        else:
+            pieces += text[position : start + 1], " " * (end - start - 2), '"'
         position = end
     pieces.append(text[position:])
     return MaskedCode("".join(pieces), starts, ends)

@@ -19,7 +19,7 @@ class _Branches:
 
 
 def one_branch_of_each(text: str, code: str) -> str:
-    """Blank the braces of `#else` and `#elif` branches that do not balance as written.
+    """Blank directives, and the braces of `#else` and `#elif` branches that do not balance.
 
     Args:
         text: the file, in which directives are read.
@@ -51,7 +51,7 @@ def one_branch_of_each(text: str, code: str) -> str:
         if directive["kind"] == "endif":
             open_braces = branches.after_first
             stack.pop()
-    return _without_braces(code, blanked)
+    return _without_braces(code, blanked).replace("#", " ")
 
 
 def _without_braces(code: str, spans: list[tuple[int, int]]) -> str:

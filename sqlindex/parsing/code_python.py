@@ -12,7 +12,7 @@ _SKIPPED = re.compile(
     r"|'''(?:[^'\\]++|\\.|'(?!''))*+(?:''')?"
     r'|"(?:[^"\\\n]++|\\.)*+"?'
     r"|'(?:[^'\\\n]++|\\.)*+'?"
-    r"|\\\r?\n",
+    r"|(?P<mark>\\\r?\n)",
     re.DOTALL,
 )
 _TOKENS = re.compile(r"[(\[{]|[)\]}]|^[ \t\f]*+(?=[^\s)\]}])", re.MULTILINE)
@@ -58,10 +58,10 @@ def python_outline(text: str) -> tuple[MaskedCode, list[Definition]]:
             siblings = open_definitions[-1][1].members if open_definitions else outline
             siblings.append(found)
             open_definitions.append((indent, found))
-        if code[start] == "@":
-            decorator = start if decorator is None else decorator
-        else:
+        if code[start] != "@":
             decorator = None
+        elif decorator is None:
+            decorator = start
     return masked, outline
 
 
