@@ -10,7 +10,11 @@ from sqlindex.parsing.code_preprocessor import one_branch_of_each
 _COMMENTS = r"(?P<comment>//[^\n]*+|/\*(?:[^*]++|\*(?!/))*+(?:\*/)?)"
 _STRING = r'"(?:[^"\\\n]++|\\.)*+"?'
 _SINGLE = r"'(?:[^'\\\n]++|\\.)*+'?"
-_TEMPLATE = r"`(?:[^`\\]++|\\.)*+`?"
+_FLAT_TEMPLATE = r"`(?:[^`\\]++|\\.)*+`?"
+_TEMPLATE = (
+    rf"`(?:[^`\\$]++|\\.|\$(?!\{{)"
+    rf"|\$\{{(?:[^{{}}`'\"]++|{_STRING}|{_SINGLE}|{_FLAT_TEMPLATE}|\{{[^{{}}`]*+\}})*+\}}?)*+`?"
+)
 
 
 def _skipped(*alternatives: str) -> re.Pattern[str]:
@@ -63,7 +67,9 @@ _JS_START = re.compile(
     re.VERBOSE | re.MULTILINE,
 )
 _JS_CLASS = re.compile(
-    r"\bclass\s+(?P<name>[\w$]+)(?:\s*<[^{}]*>)?(?:\s+(?:extends|implements)\b[^{};]*)?\s*\Z"
+    r"^[ \t]*(?P<start>(?:@[\w.]+(?:\([^()]*\))?\s*+)*[^\n@]*?\bclass\s+(?P<name>[\w$]+)"
+    r"(?:\s*<[^{}]*>)?(?:\s+(?:extends|implements)\b[^{};]*)?\s*)\Z",
+    re.MULTILINE,
 )
 _JS_VALUE = re.compile(
     r"(?:[^=]++|=>)*+=(?![=>])\s*+(?:async\b\s*+)?"
@@ -72,12 +78,12 @@ _JS_VALUE = re.compile(
 _JS_METHOD = re.compile(
     r"""^[ \t]*(?P<start>(?:@[\w.]+(?:\([^()]*\))?\s*+)*
         (?:(?:public|private|protected|static|readonly|override|abstract|async|get|set|accessor)
-           \s+|\*\s*)*+
+           \s+(?=[\w$\#*\[])|\*\s*)*+
         (?P<name>\#?[\w$]+|\[[^\]\n]*\])
         \s*[?!]?\s*(?:<[^()\n]*>\s*)?(?:\(|(?::[^=\n]*)?=\s*(?:async\s*)?(?:\(|[\w$]+\s*=>)))""",
     re.VERBOSE | re.MULTILINE,
 )
-_JS_ENDS_IN_TYPE = re.compile(r"(?:\)\s*:|[|&<,]|\bis)\s*\Z")
+_JS_ENDS_IN_TYPE = re.compile(r"(?:\).*(?:\)\s*:|[|&,])|\)\s*:|<[^<>()]*)\s*\Z", re.DOTALL)
 _JS_INSIDE = {"namespace": Scope.OUTER, "module": Scope.OUTER}
 _JS_NO_OWNER = frozenset(("prototype", "exports", "module", "this", "window"))
 _NO_METHOD = frozenset(("if", "for", "while", "switch", "catch", "function", "with", "return"))
@@ -85,7 +91,7 @@ _NO_METHOD = frozenset(("if", "for", "while", "switch", "catch", "function", "wi
 
 def _javascript(header: str, scope: Scope) -> Found | Inline | None:
     flat = _flat(header)
-    if ")" in flat and _JS_ENDS_IN_TYPE.search(flat[-40:]):
+    if _JS_ENDS_IN_TYPE.search(flat[-100:]):
         return INLINE
     if scope is Scope.CLASS:
         method = _last(_JS_METHOD, flat)
@@ -93,10 +99,10 @@ def _javascript(header: str, scope: Scope) -> Found | Inline | None:
             return None
         name = method["name"]
         return Found((name,), method.start("start"), method.start("name"), Scope.FUNCTION)
-    found = _last(_JS_START, flat)
     if last_class := _JS_CLASS.search(flat):
-        start = found.start("start") if found else last_class.start()
+        start = last_class.start("start")
         return Found((last_class["name"],), start, last_class.start("name"), Scope.CLASS)
+    found = _last(_JS_START, flat)
     if found is None:
         return None
     start = found.start("start")
@@ -240,6 +246,10 @@ _C_TYPE = re.compile(
     r"\b(?P<kind>class|struct|union|enum|namespace)\b(?P<middle>(?:\s+(?:class|struct|final|[A-Z][A-Z_]{2,}|__\w+))*)"
     r"\s+(?P<name>\w+(?:::\w+)*)"
 )
+_C_TYPE_BELOW = re.compile(
+    r"\)\s*?\n(?=\s*+(?:typedef\s+)?(?:class|struct|union|enum|namespace)\b[^()]*+\Z)"
+)
+_C_TEMPLATE = re.compile(r"\s*+template\s*+(?=<)")
 _C_NAMELESS = re.compile(r"(?:inline\s+)?namespace\s*\Z|extern\s*\"\s*\"\s*\Z")
 _C_OPERATOR = r"operator\s*(?:\(\s*\)|[^\s\w(]+|\w[\w\s:<>*&]*?|\"\"?\s*\w+)"
 _C_CALLABLE = re.compile(
@@ -270,6 +280,7 @@ _C_NO_FUNCTION = frozenset(
         "requires",
     )
 )
+_C_COLON = re.compile(r"(?<!:):(?!:)")
 _C_WORD_LAST = re.compile(r"[\w>]\s*\Z")
 _C_INITIALISER = re.compile(r"\)(?:[^:]++|::)*+:")
 
@@ -278,12 +289,17 @@ def _c(header: str, scope: Scope) -> Found | Inline | None:
     labels = _C_LABELS.match(header)
     start = labels.end() if labels else 0
     flat = _flat(header)
-    callables = [m for m in _C_CALLABLE.finditer(flat, start) if m["name"] not in _C_NO_FUNCTION]
+    plain = start
+    while template := _C_TEMPLATE.match(flat, plain):
+        plain = template.end() + _angle_end(flat[template.end() :])
+    if bare := _C_TYPE_BELOW.search(flat):
+        return _c_type(flat, bare.end(), bare.end())
+    callables = [m for m in _C_CALLABLE.finditer(flat, plain) if m["name"] not in _C_NO_FUNCTION]
     found = next((m for m in callables if _C_AFTER.match(flat, flat.find(")", m.end()))), None)
     found = found or (callables[-1] if callables else None)
-    if found is None or _is_type_first(flat, start, found.start()):
-        return _c_type(flat, start)
-    if "=" in flat[start : found.start()]:
+    if found is None or _is_type_first(flat, plain, found.start()):
+        return _c_type(flat, start, plain)
+    if "=" in flat[plain : found.start()]:
         return None
     behind = flat.find(")", found.end())
     if behind >= 0 and _C_INITIALISER.match(flat, behind) and _C_WORD_LAST.search(flat[-40:]):
@@ -307,26 +323,26 @@ def _is_type_first(flat: str, start: int, end: int) -> bool:
     )
 
 
-def _c_type(flat: str, start: int) -> Found | None:
-    if "=" in flat[flat.rfind(">") + 1 :]:
-        return None
-    if _C_NAMELESS.match(flat, start):
+def _c_type(flat: str, start: int, plain: int) -> Found | None:
+    """A class or namespace that begins at `start`, its template parameters before `plain`."""
+    plain += len(flat[plain:]) - len(flat[plain:].lstrip())
+    if _C_NAMELESS.match(flat, plain):
         return Found((), start, start, Scope.OUTER)
-    found = _last(_C_TYPE, flat[: _base_clause(flat)])
+    bases = _C_COLON.search(flat, plain)
+    end = bases.start() if bases else len(flat)
+    if "=" in flat[plain:end]:
+        return None
+    found = None
+    for match in _C_TYPE.finditer(flat, plain, end):
+        found = match
     if found is None:
         return None
-    names = tuple(found["name"].split("::"))
-    is_outer = found["kind"] == "namespace"
-    return Found(names, start, found.start("name"), Scope.OUTER if is_outer else Scope.CLASS)
-
-
-def _base_clause(flat: str) -> int:
-    clause = re.search(r"(?<!:):(?!:)", flat[flat.rfind("template") + 1 :])
-    return len(flat) if clause is None else flat.rfind("template") + 1 + clause.start()
+    inside = Scope.OUTER if found["kind"] == "namespace" else Scope.CLASS
+    return Found(tuple(found["name"].split("::")), start, found.start("name"), inside)
 
 
 _C_SKIPPED = _skipped(
-    r"(?P<mark>#(?:[^\\\n/]++|\\\r?\n|\\|/(?![*/]))*+)",
+    r"(?P<mark>#(?:[^\\\n/]++|\\\r?\n|\\|//[^\n]*+|/\*(?:[^*]++|\*(?!/))*+(?:\*/)?|/)*+)",
     _COMMENTS,
     r'\b(?:u8|[uUL])?R"(?P<delimiter>[^()\\\s]{0,16})\(.*?(?:\)(?P=delimiter)"|\Z)',
     _STRING,

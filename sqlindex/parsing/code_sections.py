@@ -107,8 +107,9 @@ class _Builder:
         self, path: tuple[str, ...], start: int, end: int, short: list[Definition]
     ) -> None:
         """Add what stands between definitions that have a section of their own."""
-        if self._starts and _ONLY_CLOSES.match(self._text, start, end):
-            return  # a brace closes what is above it
+        closes = self._text if end - start >= SHORT_CHARS else self._masked.text
+        if self._starts and _ONLY_CLOSES.match(closes, start, end):
+            return  # a brace closes what is above it, perhaps with a comment
         visible = end - len(self._text[start:end].lstrip())
         if visible == end:
             return
