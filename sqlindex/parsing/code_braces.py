@@ -172,7 +172,7 @@ def _is_at_margin(
         return False
     start = _header_start(code, last_break, at)
     header = code[start:at]
-    if not _AT_MARGIN.search(header):
+    if header.count("(") > header.count(")") or not _AT_MARGIN.search(header):
         return False
     found = language.classify(header, Scope.OUTER)
     if not isinstance(found, Found) or not found.names:

@@ -13,7 +13,10 @@ _SHELL_LINE = re.compile(
     r"|(?P<name>[^\s(){}=$#\"']+)[ \t]*\([ \t]*\))[ \t]*(?P<rest>[^\n]*+)|(?P<end>[})]))",
     re.MULTILINE,
 )
-_FISH_LINE = re.compile(r"^(?:function[ \t]+(?P<name>[^\s;]+)|(?P<end>end\b))", re.MULTILINE)
+_FISH_LINE = re.compile(
+    r"^(?:function[ \t]+(?P<name>[^\s;]+)(?P<rest>[^\n]*+)|(?P<end>end\b))", re.MULTILINE
+)
+_FISH_ENDS = re.compile(r";\s*end\s*\Z")
 
 _SQL_SKIPPED = re.compile(
     r"(?P<comment>--[^\n]*+|/\*(?:[^*]++|\*(?!/))*+(?:\*/)?)"
@@ -63,10 +66,11 @@ def fish_outline(text: str) -> tuple[MaskedCode, list[Definition]]:
     for line in _FISH_LINE.finditer(masked.text):
         if is_open:
             outline[-1].end_char = line.end() if line["end"] else line.start()
-        is_open = not line["end"]
-        if is_open:
-            name = line["name"]
-            outline.append(Definition((name,), line.start(), line.start("name"), len(text)))
+        is_open = False
+        if not line["end"]:
+            is_open = _FISH_ENDS.search(line["rest"][-40:]) is None
+            end = len(text) if is_open else line.end()
+            outline.append(Definition((line["name"],), line.start(), line.start("name"), end))
     return masked, outline
 
 
