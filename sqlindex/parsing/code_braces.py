@@ -16,7 +16,7 @@ MAX_HEADER_CHARS = 2_000
 """How much of what stands before a `{` is looked at."""
 
 
-_BLANK = re.compile(r"\s*+")
+_BEFORE_HEADER = re.compile(r"[\s)\],]*+")
 _AT_MARGIN = re.compile(r"^\w", re.MULTILINE)
 
 
@@ -182,8 +182,8 @@ def _is_at_margin(
 
 
 def _header_start(code: str, statement: int, at: int) -> int:
-    """Offset of the first visible character from `statement` on, or of the header's last part."""
-    blank = _BLANK.match(code, statement, at)
+    """Offset of the header behind a statement and what closes it, or of its last part."""
+    blank = _BEFORE_HEADER.match(code, statement, at)
     return max(blank.end() if blank else statement, at - MAX_HEADER_CHARS)
 
 

@@ -243,8 +243,9 @@ _C_LABELS = re.compile(
     r"(?:\s|(?:public|private|protected|signals|(?:public|private|protected)?\s*slots)\s*:)*"
 )
 _C_TYPE = re.compile(
-    r"\b(?P<kind>class|struct|union|enum|namespace)\b(?P<middle>(?:\s+(?:class|struct|final|[A-Z][A-Z_]{2,}|__\w+))*)"
-    r"\s+(?P<name>\w+(?:::\w+)*)"
+    r"\b(?P<kind>class|struct|union|enum|namespace)\b"
+    r"(?:\s+(?:(?:class|struct|alignas|[A-Z][A-Z_]{2,}|__\w+)(?:\s*\([^()]*\))?|\[\[[^\]]*\]\]))*"
+    r"\s+(?P<name>\w+(?:::\w+)*)(?!\s*\()"
 )
 _C_TYPE_BELOW = re.compile(
     r"\)\s*?\n(?=\s*+(?:typedef\s+)?(?:class|struct|union|enum|namespace)\b[^()]*+\Z)"

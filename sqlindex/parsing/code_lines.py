@@ -24,6 +24,7 @@ _SQL_SKIPPED = re.compile(
     r"|'(?:[^']++|'')*+'?",
     re.DOTALL,
 )
+_SQL_ENDS = (";", "/", "GO", "go")
 _SQL_LINE = re.compile(
     r"^(?:CREATE\s+(?:OR\s+REPLACE\s+)?(?:(?:GLOBAL|LOCAL|TEMP|TEMPORARY|UNIQUE|MATERIALIZED"
     r"|VIRTUAL|RECURSIVE|UNLOGGED|CONSTRAINT|DEFINER\s*=\s*\S+)\s+)*+"
@@ -85,16 +86,13 @@ def sql_outline(text: str) -> tuple[MaskedCode, list[Definition]]:
     position = 0
     for line in _SQL_LINE.finditer(masked.text):
         before = masked.text[position : line.start()].rstrip()
-        is_first = not outline and not position
-        position = line.start()
-        if not line["name"] and not is_first and before and not before.endswith((";", "/", "GO")):
+        if before and not before.endswith(_SQL_ENDS) and not line["name"]:
             continue
         if is_open:
-            outline[-1].end_char = max(outline[-1].name_char, position - 1)
-        is_open = line["name"] is not None
-        if is_open:
-            name = re.sub(r'["`\[\]]', "", line["name"])
-            is_open = bool(name)
+            outline[-1].end_char = position + len(before)
+        position = line.start()
+        name = re.sub(r'["`\[\]]', "", line["name"] or "")
+        is_open = bool(name)
         if is_open:
             outline.append(Definition((name,), position, line.start("name"), len(text)))
     return masked, outline

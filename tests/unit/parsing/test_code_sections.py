@@ -34,7 +34,7 @@ def braces(header: str) -> str:
 def test_an_unknown_language_and_code_without_definitions_are_one_section() -> None:
     text = python("def f():") * 9
     assert sections(text, "cobol") == (Section(0, len(text)),)
-    assert sections("a = 1\n\nb = 2\n", "python") == (Section(0, 14),)
+    assert sections("a = 1\n\nb = 2\n", "python") == (Section(0, 13),)
 
 
 def test_a_definition_begins_with_the_comments_and_decorators_right_above_it() -> None:
@@ -54,7 +54,7 @@ def test_a_comment_behind_code_belongs_to_that_code() -> None:
 def test_a_caption_announces_the_definition_below_it() -> None:
     text = python("def f():") + "\n\n# --- g ---\n\n\n" + python("def g():")
     assert headings(text, "python") == ["f", "g"]
-    assert sections(text, "python")[1].heading_line == 18
+    assert sections(text, "python")[1].heading_line == 17
 
 
 def test_a_class_that_fits_stays_whole_and_a_longer_one_is_split_at_its_methods() -> None:
@@ -128,7 +128,6 @@ def test_a_python_bracket_that_is_never_closed_hides_no_later_definition() -> No
         ("Foo.prototype.bar = function (a)", "javascript", "Foo › bar"),
         ("exports.bar = (a) =>", "javascript", "bar"),
         ("module.exports = class Foo extends Bar", "javascript", "Foo"),
-        ("const a = 1\nfunction f()", "javascript", "f"),
         ("function f<T extends { a: string }>(a: T): { b: T } | null", "typescript", "f"),
         ("declare namespace A.B", "typescript", "A.B"),
         ("export type A =", "typescript", "A"),
@@ -176,6 +175,11 @@ def test_a_python_bracket_that_is_never_closed_hides_no_later_definition() -> No
 )
 def test_names_in_headers(header: str, language: str, path: str) -> None:
     assert headings(braces(header), language) == [path]
+
+
+def test_a_statement_without_semicolon_above_a_function_is_not_part_of_it() -> None:
+    assert headings("const a = b()\n" + braces("function f()"), "javascript") == ["", "f"]
+    assert headings("var a = b\n" + braces("func f()"), "go") == ["", "f"]
 
 
 @pytest.mark.parametrize(
@@ -255,4 +259,6 @@ def test_shell_functions_end_at_the_margin() -> None:
 
 def test_sql_statements_end_where_the_next_one_begins() -> None:
     view = 'CREATE OR REPLACE VIEW a."b" AS\nSELECT 1,\n' + "  'SELECT;',\n" * 20 + "  2;\n"
-    assert headings(view + "SELECT 1;\n" + view, "sql") == ["a.b", "", "a.b"]
+    text = view + "SELECT 1;\n\n-- Of the second view.\n" + view
+    assert headings(text, "sql") == ["a.b", "", "a.b"]
+    assert text[sections(text, "sql")[2].start_char :].startswith("-- Of")
