@@ -59,7 +59,7 @@ _JS_REGEX = (
 )
 _JS_MODIFIERS = r"(?:(?:export|default|declare|abstract|async)\s+)*+"
 _JS_START = re.compile(
-    rf"""^[ \t]*(?P<start>(?:@[\w.]+(?:\([^()]*\))?\s*+)*{_JS_MODIFIERS}(?:
+    rf"""^[ \t]*+(?P<start>(?:@[\w.]+(?:\([^()]*\))?\s*+)*{_JS_MODIFIERS}(?:
         function\b\s*\*?\s*(?P<function>[\w$]+)
       | (?P<kind>interface|enum|namespace|module|type)\s+(?P<type>[\w$.]+)
       | (?:const\s+|let\s+|var\s+)?(?P<value>[\w$]+(?:\.[\w$]+)*)(?=\s*[:=])
@@ -67,7 +67,7 @@ _JS_START = re.compile(
     re.VERBOSE | re.MULTILINE,
 )
 _JS_CLASS = re.compile(
-    r"^[ \t]*(?P<start>(?:@[\w.]+(?:\([^()]*\))?\s*+)*[^\n@]*?\bclass\s+(?P<name>[\w$]+)"
+    r"^[ \t]*+(?P<start>(?:@[\w.]+(?:\([^()]*\))?\s*+)*[^\n@]*?\bclass\s+(?P<name>[\w$]+)"
     r"(?:\s*<[^{}]*>)?(?:\s+(?:extends|implements)\b[^{};]*)?\s*)\Z",
     re.MULTILINE,
 )
@@ -76,7 +76,7 @@ _JS_VALUE = re.compile(
     r"(?:(?P<function>function\b)|(?P<class>class\b)|[(<]|[\w$]+\s*=>)"
 )
 _JS_METHOD = re.compile(
-    r"""^[ \t]*(?P<start>(?:@[\w.]+(?:\([^()]*\))?\s*+)*
+    r"""^[ \t]*+(?P<start>(?:@[\w.]+(?:\([^()]*\))?\s*+)*
         (?:(?:public|private|protected|static|readonly|override|abstract|async|get|set|accessor)
            \s+(?=[\w$\#*\[])|\*\s*)*+
         (?P<name>\#?[\w$]+|\[[^\]\n]*\])

@@ -87,6 +87,7 @@ MORE_CODE: dict[str, Callable[[int], str]] = {
     "statements": lambda n: "CREATE TABLE a (b);\n" * (n // 20),
     "functions": lambda n: "function f\n" * (n // 11),
     "spaces": lambda n: "function f" + " " * n + "(",
+    "wide comments before braces": lambda n: ("//" + " a" * 900 + "\n = {\n") * (n // 1_810),
     "blanks before braces": lambda n: ("\n " * 900 + "{ = [ : ") * (n // 1_810),
 }
 """Hostile to some language, and tried shorter with each."""
