@@ -6,7 +6,7 @@ from sqlindex.filetypes.registry import FileType, FileTypeRegistry
 
 
 def _code(name: str, *extensions: str) -> FileType:
-    return FileType(name, extensions, "code", language=name, parser="code")
+    return FileType(name, extensions, "code", language=name, parser="code", structure_aware=True)
 
 
 BUILTIN_FILE_TYPES = (

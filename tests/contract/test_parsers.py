@@ -19,7 +19,7 @@ from sqlindex.parsing.registry import builtin_parsers
 
 REGISTRY = builtin_parsers()
 
-LANGUAGE: dict[str, str] = {}
+LANGUAGE: dict[str, str] = {"code": "cpp"}
 """Language that a parser is tried with where it matters to it."""
 
 parser_ids = pytest.mark.parametrize("parser_id", REGISTRY.ids)
@@ -134,7 +134,88 @@ NOTEBOOK: dict[str, Callable[[int], str]] = {
     "nested metadata": lambda n: _notebook(n, '{"a": ' + "[" * 50 + "]" * 50 + "}"),
 }
 
+CODE: dict[str, Callable[[int], str]] = {
+    "opening braces": lambda n: "{" * n,
+    "headers without end": lambda n: "@a\n" * (n // 3) + "class A {}",
+    "templates": lambda n: "template <class A = B<" * (n // 22) + "{",
+    "colons": lambda n: ("): " * 600 + "{}\n") * (n // 1_803),
+    "operators": lambda n: "A::operator = (" * (n // 15) + "{",
+    "generic types": lambda n: "a<" * (n // 2) + "{",
+    "comments": lambda n: "/*" * (n // 2),
+    "comments before one line": lambda n: "/**/" * (n // 4) + "\nvoid f() {}\n" * 9,
+    "escapes": lambda n: "'\\\"`${" * (n // 6),
+    "triple quotes": lambda n: '"""a' * (n // 4) + "\\",
+    "raw strings": lambda n: 'r#"a R"x( $a$ ' * (n // 14),
+    "regular expressions": lambda n: "=/[" * (n // 3),
+    "conditional lines nested": lambda n: "#if a\n{\n" * (n // 18) + "#else\n#endif\n" * (n // 28),
+    "indents": lambda n: "".join(" " * (i % 300) + "def f():\n" for i in range(n // 160)),
+}
+
+MORE_CODE: dict[str, Callable[[int], str]] = {
+    "closing braces": lambda n: "}" * n,
+    "nested definitions": lambda n: "class A { f() {\n" * (n // 16),
+    "definitions on one line": lambda n: "function f(a){return b}" * (n // 23),
+    "definitions never closed": lambda n: "int f(int a) {\n" * (n // 15),
+    "margin again and again": lambda n: "fn f() {\n x(\n" * (n // 13),
+    "arrows": lambda n: "const a = (b) => (\n" * (n // 19),
+    "comment lines": lambda n: "// a\n# a\n-- a\n" * (n // 15) + "def f():\n  a\n",
+    "hashes": lambda n: "r" + "#" * (n // 2) + '"' + '"###' * (n // 8),
+    "conditional lines": lambda n: "#if a\n{\n#else\n{\n" * (n // 19),
+    "decorators": lambda n: "@a(\n" * (n // 4),
+    "statements": lambda n: "CREATE TABLE a (b);\n" * (n // 20),
+    "functions": lambda n: "function f\n" * (n // 11),
+    "spaces": lambda n: "function f" + " " * n + "(",
+    "wide comments before braces": lambda n: ("//" + " a" * 900 + "\n = {\n") * (n // 1_810),
+    "blanks before braces": lambda n: ("\n " * 900 + "{ = [ : ") * (n // 1_810),
+}
+"""Hostile to some language, and tried shorter with each."""
+
+CODE_PARTS = [
+    *("def f(a):\n", "    def g(self):\n", "class A:\n", "@d\n", "class A {\n", "function f() {\n"),
+    *("func (a *B) c() {\n", "impl A for B {\n", "fn f() {\n", "int A::f(int x) {\n", "#if x\n"),
+    *("#else\n", "#endif\n", "namespace a {\n", "  f(a) {\n", "const f = () => (\n", "f() {\n"),
+    *("function f\n", "end\n", "CREATE TABLE a (\n", ");\n", ".a { b: c }\n", "{", "}", "}\n"),
+    *(
+        "(",
+        ")",
+        ";",
+        "'",
+        '"',
+        '"""',
+        "`",
+        "${",
+        "\\",
+        "/",
+        "/*",
+        "*/",
+        "// c\n",
+        "# c\n",
+        "-- c\n",
+    ),
+    *(
+        "\r",
+        "\r\n",
+        "\n",
+        "\n\n",
+        "\x0c",
+        "\u2028",
+        "\x85",
+        "\ufeff",
+        "\0",
+        "\ud800",
+        "e\u0301",
+        "\U0001f680",
+    ),
+    *("  ", "\t", "x" * 250, "= 1\n", "ä = <b>\n"),
+]
+CODE_LANGUAGES = (
+    *("c", "cpp", "css", "fish", "go", "java", "javascript", "python", "rust", "scss", "shell"),
+    *("sql", "typescript"),
+)
+
+
 HOSTILE: dict[str, dict[str, Callable[[int], str]]] = {
+    "code": CODE,
     "markdown": MARKDOWN,
     "json": JSON,
     "yaml": YAML,
@@ -269,3 +350,25 @@ def test_the_work_on_hostile_text_grows_with_its_length(
 
     calls(100)  # the first parse builds the rules
     assert calls(40_000) < 3 * calls(20_000) + 1_000
+
+
+@pytest.mark.req("A-7", "A-10", "A-11")
+@pytest.mark.parametrize("language", CODE_LANGUAGES)
+def test_hostile_code_of_each_language_is_covered_by_its_sections(language: str) -> None:
+    parser = REGISTRY.parser("code")
+    for make in (*ANY.values(), *CODE.values(), *MORE_CODE.values()):
+        text = make(100_000)
+        check(text, parser.parse(text, language))
+
+
+@pytest.mark.req("A-10", "A-11")
+@pytest.mark.parametrize("language", CODE_LANGUAGES)
+@settings(deadline=None)
+@given(
+    text=st.lists(
+        st.one_of(st.sampled_from(CODE_PARTS), st.text(max_size=5), st.just("a();\n" * 50)),
+        max_size=40,
+    ).map("".join)
+)
+def test_sections_of_odd_code_cover_it(language: str, text: str) -> None:
+    check(text, REGISTRY.parser("code").parse(text, language))

@@ -11,12 +11,13 @@ from sqlindex.config import ChunkConfig
 from sqlindex.parsing.registry import builtin_parsers
 
 CASES = Path(__file__).resolve().parents[2] / "fixtures" / "golden" / "chunks"
+LANGUAGE_BY_PARSER = {"code": "python"}
 CONFIG = ChunkConfig(target_chars=400, min_chars=100, overlap_lines=1)
 
 
 def boundaries(text: str, parser_id: str) -> str:
     parser = builtin_parsers().parser(parser_id)
-    parsed = parser.parse(text, parser_id)
+    parsed = parser.parse(text, LANGUAGE_BY_PARSER.get(parser_id, parser_id))
     lines = [
         f"chunker {CHUNKER_VERSION}, {parser_id} {str(parser.version).partition('+')[0]}, {CONFIG.fingerprint}"
     ]

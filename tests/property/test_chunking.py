@@ -47,6 +47,7 @@ configs = st.builds(
     overlap_lines=st.integers(0, 4),
 )
 parser_ids = st.sampled_from(builtin_parsers().ids)
+LANGUAGE = {"code": "javascript"}
 
 LARGE = [
     ("markdown", "".join(f"# Heading {n}\n\n" for n in range(300))),
@@ -73,7 +74,7 @@ def naive_lines(text: str) -> list[tuple[int, int]]:
 
 
 def check_chunks(text: str, parser_id: str, config: ChunkConfig) -> None:
-    parsed = builtin_parsers().parser(parser_id).parse(text, "x")
+    parsed = builtin_parsers().parser(parser_id).parse(text, LANGUAGE.get(parser_id, "x"))
     chunks = chunk_document(text, parsed, config)
     for before, after in pairwise(chunks):
         assert before.start_char < after.start_char
