@@ -63,7 +63,13 @@ def _source_status(connection: Connection, row: SourceRow) -> SourceStatus:
         documents=count_live(connection, row.source_id),
         refused=dict(Counter(refusal.reason.value for refusal in refused)),
         kept=sum(refused.values()),
+        selection=_selection(row) if row.kind == "table" else None,
     )
+
+
+def _selection(row: SourceRow) -> str:
+    table = row.options.get("table")
+    return f"({row.options.get('query')})" if table is None else str(table)
 
 
 def _size(path: Path) -> int:

@@ -161,7 +161,7 @@ class Wiring:
             rows = [
                 row
                 for row in list_sources(connection)
-                if row.kind == "folder" or row.name in self.host_sources
+                if row.kind != "host" or row.name in self.host_sources
             ]
         return [Listing(row, self._adapter(row)) for row in rows]
 
@@ -191,10 +191,15 @@ class Wiring:
                     hint="the host registers it with add_source after opening the index",
                 )
             return self.host_sources[row.name]
+        assert row.root is not None
+        if row.kind == "table":
+            from sqlindex.sources.sqlite_file import SqliteFileSource
+            from sqlindex.sources.table_selection import SqliteTable
+
+            return SqliteFileSource(row.name, row.root, SqliteTable.from_options(row.options))
         from sqlindex.sources.filesystem import FolderSource
         from sqlindex.sources.paths import path_of
 
-        assert row.root is not None
         root = os.fsdecode(path_of(row.root))
         return FolderSource(
             row.name,
@@ -207,11 +212,13 @@ class Wiring:
 
 
 def uri_of(row: ChunkRow | DocumentRow) -> str | None:
-    """Where a document can be opened again: a `file:` URL for folders, else what its host gave."""
-    if row.source_kind != "folder" or row.root is None:
+    """Where a document can be opened again: what its host or row gave, else a `file:` URL."""
+    if row.uri is not None or row.root is None:
         return row.uri
-    from sqlindex.sources.paths import file_uri, path_of
+    from sqlindex.sources.paths import database_uri, file_uri, path_of
 
+    if row.source_kind == "table":
+        return database_uri(row.root, row.source_table, row.document_id)
     return file_uri(os.fsdecode(path_of(row.root)), row.document_id)
 
 
@@ -234,11 +241,28 @@ def check_patterns(*lists: Sequence[str]) -> None:
             raise UsageError(str(exc), hint="patterns have the syntax of .gitignore") from exc
 
 
+def require_other_file(index_path: Path, root: str) -> None:
+    """Refuse the index as a source of itself.
+
+    Raises:
+        UsageError: `root`, escaped, is the index or one of its sidecars.
+    """
+    from sqlindex.sources.paths import path_of
+
+    path = os.fsdecode(path_of(root))
+    for suffix in ("", "-wal", "-shm", "-lock"):
+        own = f"{index_path}{suffix}"
+        if os.path.exists(own) and os.path.samefile(path, own):
+            raise UsageError(
+                f"database {root} is this index", hint="name the database whose rows are documents"
+            )
+
+
 def require_host(row: SourceRow) -> None:
-    """Refuse to push documents into a folder."""
+    """Refuse to push documents into what is listed."""
     if row.kind != "host":
         raise UsageError(
-            f"source {row.name!r} is a folder; its documents come from its files",
+            f"source {row.name!r} is a {row.kind}; its documents come from there",
             hint="use another source name for pushed documents",
         )
 

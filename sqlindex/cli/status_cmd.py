@@ -53,10 +53,8 @@ def _print_status(status: IndexStatus) -> None:
             f"{count:,} {reason}" for reason, count in sorted(source.refused.items())
         )
         not_in = f"; not indexed: {refused}" if refused else ""
-        where = source.root or "(host)"
-        print_text(
-            f"source      {source.name}: {plural(source.documents, 'document')} from {where}{not_in}"
-        )
+        documents = plural(source.documents, "document")
+        print_text(f"source      {source.name}: {documents} from {source.where}{not_in}")
 
 
 def _refused_as_json(document: RefusedDocument) -> dict[str, object]:

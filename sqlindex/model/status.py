@@ -10,7 +10,12 @@ from sqlindex.model.documents import Refusal
 
 @dataclass(frozen=True, slots=True)
 class SourceStatus:
-    """A registered source: how many documents the head has of it, and what was refused."""
+    """A registered source: how many documents the head has of it, and what was refused.
+
+    Attributes:
+        root: the folder or the database; None for a host's.
+        selection: of a database: the table, or the query in parentheses.
+    """
 
     name: str
     kind: str
@@ -18,6 +23,14 @@ class SourceStatus:
     documents: int
     refused: Mapping[str, int]
     kept: int
+    selection: str | None = None
+
+    @property
+    def where(self) -> str:
+        """Where the documents come from, for people."""
+        if self.root is None:
+            return "(host)"
+        return self.root if self.selection is None else f"{self.root}: {self.selection}"
 
 
 @dataclass(frozen=True, slots=True)

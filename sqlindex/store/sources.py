@@ -14,7 +14,7 @@ from sqlindex.store.stored_json import read_fields
 
 @dataclass(frozen=True, slots=True)
 class SourceRow:
-    """A registered source: `kind` is `folder` (with `root`) or `host`."""
+    """A registered source: `kind` is `folder` or `table` (both with `root`), or `host`."""
 
     source_id: int
     name: str
@@ -81,16 +81,19 @@ def add_source(
     """Register a source.
 
     Raises:
-        DuplicateError: the name, or the folder, is registered already.
+        DuplicateError: the name, the folder, or the same table of the same database with the same
+            options, is registered already.
         UsageError: the name is empty or not encodable.
     """
     _require_name(name)
     registered = list_sources(connection)
     for known in registered:
-        if root is not None and known.root == root:
+        if root is None or (known.kind, known.root) != (kind, root):
+            continue
+        if kind == "folder" or known.options == options:
             raise DuplicateError(
-                f"the folder {root} is registered already as source {known.name!r}",
-                hint="one folder is one source",
+                f"the {kind} {root} is registered already as source {known.name!r}",
+                hint=f"one {kind} is one source",
             )
     if any(known.name == name for known in registered):
         raise DuplicateError(
