@@ -488,6 +488,25 @@ class Index:
 
         return status_of(self._file, has_given_embedder=self._wiring.has_given_embedder)
 
+    def unreachable(self) -> dict[str, str]:
+        """Why registered databases cannot be read now, by the name of their source.
+
+        Reads one row of each, in a process of its own.
+        """
+        from sqlindex.errors import SqlindexError
+        from sqlindex.store.sources import list_sources
+        from sqlindex.wiring import table_source
+
+        with self._file.reading() as connection:
+            rows = [row for row in list_sources(connection) if row.kind == "table"]
+        reasons = {}
+        for row in rows:
+            try:
+                table_source(row).check()
+            except SqlindexError as exc:
+                reasons[row.name] = f"{exc} ({exc.hint})"
+        return reasons
+
     def refused(self) -> list[RefusedDocument]:
         """Documents that the last refresh saw and did not index, with reason and hint."""
         from sqlindex.overview import refused_of

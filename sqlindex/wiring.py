@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from sqlindex.indexing.report import ChangeLog, ProgressSink
     from sqlindex.parsing.registry import ParserRegistry
     from sqlindex.ports import Embedder, Parser, Source
+    from sqlindex.sources.sqlite_file import SqliteFileSource
     from sqlindex.store.catalog import DocumentRow
     from sqlindex.store.driver import Connection
     from sqlindex.store.snapshot import ChunkRow
@@ -193,10 +194,7 @@ class Wiring:
             return self.host_sources[row.name]
         assert row.root is not None
         if row.kind == "table":
-            from sqlindex.sources.sqlite_file import SqliteFileSource
-            from sqlindex.sources.table_selection import SqliteTable
-
-            return SqliteFileSource(row.name, row.root, SqliteTable.from_options(row.options))
+            return table_source(row)
         from sqlindex.sources.filesystem import FolderSource
         from sqlindex.sources.paths import path_of
 
@@ -220,6 +218,15 @@ def uri_of(row: ChunkRow | DocumentRow) -> str | None:
     if row.source_kind == "table":
         return database_uri(row.root, row.source_table, row.document_id)
     return file_uri(os.fsdecode(path_of(row.root)), row.document_id)
+
+
+def table_source(row: SourceRow) -> SqliteFileSource:
+    """What lists a registered table of a database file."""
+    from sqlindex.sources.sqlite_file import SqliteFileSource
+    from sqlindex.sources.table_selection import SqliteTable
+
+    assert row.root is not None
+    return SqliteFileSource(row.name, row.root, SqliteTable.from_options(row.options))
 
 
 def check_patterns(*lists: Sequence[str]) -> None:

@@ -9,7 +9,7 @@ import sys
 import tempfile
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -149,7 +149,7 @@ class SqliteFileSource:
             )
         return _Reader(self._root, self._opening, self._timeout_s)
 
-    def _entries(self, reader: _Reader, request: dict[str, str]) -> Iterator[Entry]:
+    def _entries(self, reader: _Reader, request: dict[str, str]) -> Generator[Entry, None, None]:
         text_columns: list[str] = []
         number = 0
         try:
@@ -165,7 +165,9 @@ class SqliteFileSource:
         except UsageError as exc:  # it was there when the source was registered
             raise SourceError(f"source {self._name!r}: {exc}", hint=exc.hint) from exc
 
-    def _received(self, reader: _Reader, request: dict[str, str]) -> Iterator[dict[str, Any]]:
+    def _received(
+        self, reader: _Reader, request: dict[str, str]
+    ) -> Generator[dict[str, Any], None, None]:
         reader.ask(request)
         while "end" not in (message := reader.next_message()):
             yield message

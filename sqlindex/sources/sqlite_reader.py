@@ -38,8 +38,8 @@ _CAUSES = {
     23: ("is asked for more than reading", "a query may only read tables and call functions"),
     26: ("is not an SQLite database", "name an SQLite file that is not encrypted"),
 }
+_ERROR = 1
 _HOT_JOURNAL = 776
-_CORRUPT = 11
 
 
 def main() -> None:
@@ -63,9 +63,14 @@ def main() -> None:
         os._exit(0)
 
 
-def explained(exc: Exception, path: Path) -> SourceError:
+def explained(exc: Exception, path: Path) -> SqlindexError:
     """What an error of SQLite on a file that is not ours means."""
     code = getattr(exc, "sqlite_errorcode", None) or 0
+    if code == _ERROR:
+        return UsageError(
+            f"database {_shown(path)} refuses the statement: {exc}",
+            hint="a query is one SELECT that only reads tables and calls functions",
+        )
     if code == _HOT_JOURNAL:
         return SourceError(
             f"database {_shown(path)} was left in the middle of a write, and its journal "

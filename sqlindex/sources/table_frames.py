@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode, b64encode
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 from sqlindex.sources.table_rows import Value
 
@@ -18,13 +18,13 @@ class BrokenFrameError(Exception):
     """The stream ended inside a message, or no message of ours begins here."""
 
 
-def write_frame(stream: BinaryIO, body: bytes) -> None:
+def write_frame(stream: IO[bytes], body: bytes) -> None:
     """Send one message at once."""
     stream.write(len(body).to_bytes(_LENGTH_BYTES, "big") + body)
     stream.flush()
 
 
-def read_frame(stream: BinaryIO) -> Any:
+def read_frame(stream: IO[bytes]) -> Any:
     """The next message; None if the stream has ended.
 
     Raises:

@@ -75,7 +75,7 @@ class SqliteTable:
                 raise UsageError(
                     "the documents of a query need an id", hint="name the column that is the id"
                 )
-        for name in (
+        for given in (
             self.query,
             self.table,
             self.id,
@@ -83,7 +83,7 @@ class SqliteTable:
             *self.metadata,
             *self._plain().values(),
         ):
-            _require_name(name)
+            _require_name(given)
 
     @classmethod
     def from_options(cls, options: Mapping[str, object]) -> SqliteTable:
