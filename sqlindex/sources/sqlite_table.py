@@ -30,7 +30,8 @@ class SqliteTableSource:
     Args:
         name: unique within the index.
         connection: stays the host's; its row and text factories do not matter.
-        table, query, id, text, title, date, tags, uri, path, metadata, type_name: see `SqliteTable`.
+        table, query, id, text, title, date, tags, uri, path, metadata, type_name: see
+            `Index.add_table`.
 
     Raises:
         UsageError: the table or a column is not there, or the query is no single SELECT.

@@ -166,8 +166,11 @@ def select(execute: Execute, wanted: SqliteTable) -> Selection:
         point = f"({_without_end(wanted.query)}\n)"
         everything = f"(SELECT * FROM {point} LIMIT -1)"
     ((encoding,),) = _rows(execute("PRAGMA encoding", ()))
+    list_sql = f"SELECT {cells} FROM {everything} AS d"
+    if declared is None:
+        execute(f"{list_sql} LIMIT 0", ())
     return Selection(
-        list_sql=f"SELECT {cells} FROM {everything} AS d",
+        list_sql=list_sql,
         point_sql=f"SELECT {cells} FROM {point} AS d WHERE d.{identity} IN (?, ?)",
         encoding={"UTF-16le": "utf-16-le", "UTF-16be": "utf-16-be"}.get(_as_str(encoding), "utf-8"),
         text=text,
@@ -221,7 +224,7 @@ def _names_of_query(execute: Execute, query: str) -> list[str] | None:
     try:
         return [column[0] for column in cursor.description]
     except Exception:
-        # apsw describes no statement that has ended; a missing column is then SQLite's error.
+        # apsw describes no statement that has ended; whether the columns are there is tried then.
         return None
 
 
