@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 from sqlindex.errors import SourceError, SqlindexError, UsageError
 from sqlindex.sources.paths import document_id_of, path_of
@@ -43,24 +43,32 @@ _HOT_JOURNAL = 776
 
 
 def main() -> None:
-    """Serve requests on standard input until it ends."""
-    requests, replies = sys.stdin.buffer, sys.stdout.buffer
-    path = Path("?")
+    """Serve requests on standard input."""
+    try:
+        serve(sys.stdin.buffer, sys.stdout.buffer)
+    except BrokenPipeError:
+        # Nobody listens any more; the interpreter would complain when it flushes at its end.
+        os._exit(0)
+
+
+def serve(requests: IO[bytes], replies: IO[bytes]) -> None:
+    """Open the database that the first message names, and answer the others until they end.
+
+    An error ends it and is its last message.
+    """
+    path = Path()
     try:
         opening = read_frame(requests)
         path = Path(os.fsdecode(path_of(opening["path"])))
         database = _open(path, opening["timeout_ms"])
         wanted = SqliteTable.from_options(opening["table"])
         while (request := read_frame(requests)) is not None:
-            _serve(replies, database, wanted, request)
+            _answer(replies, database, wanted, request)
     except (SqlindexError, DatabaseError) as exc:
         error = exc if isinstance(exc, SqlindexError) else explained(exc, path)
         is_usage = isinstance(error, UsageError)
         message = {"error": str(error), "hint": error.hint, "is_usage": is_usage}
         write_frame(replies, encoded(message))
-    except BrokenPipeError:
-        # Nobody listens any more; the interpreter would complain when it flushes at its end.
-        os._exit(0)
 
 
 def explained(exc: Exception, path: Path) -> SqlindexError:
@@ -99,7 +107,7 @@ class _Database:
 
 def _open(path: Path, timeout_ms: int) -> _Database:
     _require_database(path)
-    is_frozen = _is_at_rest(path) and not _may_make_sidecars(path)
+    is_frozen = _is_at_rest(path) and not (_has_sidecars(path) or _may_make_sidecars(path))
     state = _state(path) if is_frozen else None
     connection = connect_foreign(path, is_immutable=is_frozen, timeout_ms=timeout_ms)
     return _Database(path, connection, state)
@@ -134,12 +142,20 @@ def _is_at_rest(path: Path) -> bool:
 
 
 def _may_make_sidecars(path: Path) -> bool:
-    """Whether sidecars that SQLite makes here would be its owner's; others lock the owner out."""
+    """Whether sidecars that SQLite makes here would be the owner's; others lock the owner out."""
     if not hasattr(os, "geteuid"):
         return True
     # As root SQLite gives them to the owner of the file.
     is_owner = os.geteuid() in (0, os.stat(path).st_uid)
-    return is_owner and os.access(path.parent, os.W_OK | os.X_OK)
+    return is_owner and _can(path.parent, os.W_OK | os.X_OK)
+
+
+def _has_sidecars(path: Path) -> bool:
+    return all(_can(Path(f"{path}{suffix}"), os.R_OK) for suffix in ("-wal", "-shm"))
+
+
+def _can(path: Path, mode: int) -> bool:
+    return os.access(path, mode, effective_ids=os.access in os.supports_effective_ids)
 
 
 def _shown(path: Path) -> str:
@@ -159,7 +175,7 @@ def _size(path: Path) -> int:
         return 0
 
 
-def _serve(replies: BinaryIO, database: _Database, wanted: SqliteTable, request: Any) -> None:
+def _answer(replies: IO[bytes], database: _Database, wanted: SqliteTable, request: Any) -> None:
     execute = database.connection.execute
     selection = select(execute, wanted)
     document_id = request.get("id")
