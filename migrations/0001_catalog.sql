@@ -12,12 +12,12 @@ CREATE TABLE setting(
 CREATE TABLE source(
   source_id INTEGER PRIMARY KEY,
   name TEXT NOT NULL,                                    -- unique among the sources that are not removed
-  kind TEXT NOT NULL CHECK(kind IN ('folder', 'host')),   -- host: documents are handed over by a program
-  root TEXT,                                             -- canonical folder (escaped like document ids), NULL for hosts
-  options TEXT NOT NULL DEFAULT '{}',                    -- JSON: include and exclude patterns, hidden
+  kind TEXT NOT NULL CHECK(kind IN ('folder', 'host', 'table')),   -- host: documents are handed over by a program
+  root TEXT,                                             -- canonical folder or database (escaped like document ids), NULL for hosts
+  options TEXT NOT NULL DEFAULT '{}',                    -- JSON: folders: include, exclude, hidden, one_file_system; tables: table or query, columns
   mount_points TEXT NOT NULL DEFAULT '[]',               -- JSON: folders where another file system began when it was last listed, '' for the root
   is_removed INTEGER NOT NULL DEFAULT 0 CHECK(is_removed IN (0, 1)),
-  CHECK((kind = 'folder') = (root IS NOT NULL))
+  CHECK((kind = 'host') = (root IS NULL))
 ) STRICT;
 CREATE UNIQUE INDEX source_name ON source(name) WHERE is_removed = 0;
 
@@ -122,7 +122,7 @@ CREATE TABLE document_version(
   title TEXT NOT NULL,
   date TEXT,                                             -- ISO 8601, the document's own
   tags TEXT NOT NULL,                                    -- JSON array
-  uri TEXT,                                              -- given by a host; folders: root and document id say it
+  uri TEXT,                                              -- given by a host; others: root and document id say it
   metadata TEXT NOT NULL,                                -- JSON object of the host's fields
   modified_ns INTEGER,                                   -- last change of the file when it was indexed, since 1970
   check8 BLOB NOT NULL,                                  -- over what a version says of its document

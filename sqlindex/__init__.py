@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from sqlindex.ports import Source as Source
     from sqlindex.sources.memory import Document as Document
     from sqlindex.sources.memory import MemorySource as MemorySource
+    from sqlindex.sources.sqlite_table import SqliteTableSource as SqliteTableSource
 
 __version__ = "0.1.0"
 
@@ -57,12 +58,14 @@ _MODULE_BY_NAME = {
     "Source": "sqlindex.ports",
     "Document": "sqlindex.sources.memory",
     "MemorySource": "sqlindex.sources.memory",
+    "SqliteTableSource": "sqlindex.sources.sqlite_table",
 }
 
 __all__ = [
     "Index",
     "Document",
     "MemorySource",
+    "SqliteTableSource",
     "Filters",
     "SearchResult",
     "Hit",

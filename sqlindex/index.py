@@ -163,12 +163,86 @@ class Index:
             known = {row.name: row for row in list_sources(connection)}
         row = known.get(source.name)
         if row is not None and row.kind != "host":
-            raise DuplicateError(f"source {source.name!r} is a folder", hint="choose another name")
+            raise DuplicateError(
+                f"source {source.name!r} is a {row.kind}", hint="choose another name"
+            )
         if row is None:
             with self._file.writing("source add") as writer, writer.transaction() as connection:
                 add_source(connection, source.name, "host", None, {})
         self._wiring.host_sources[source.name] = source
         return source.name
+
+    def add_table(
+        self,
+        database: str | os.PathLike[str],
+        *,
+        name: str | None = None,
+        table: str | None = None,
+        query: str | None = None,
+        id: str | None = None,
+        text: str | Sequence[str] = (),
+        title: str | None = None,
+        date: str | None = None,
+        tags: str | None = None,
+        uri: str | None = None,
+        path: str | None = None,
+        metadata: str | Sequence[str] = (),
+        type_name: str = "txt",
+    ) -> str:
+        """Register a table, view or query of an SQLite file; nothing is indexed before `refresh`.
+
+        A process of its own reads the file and changes nothing in it. The first row is read now, to
+        see that it can. For a database that the host has open, `SqliteTableSource` reads through the
+        host's connection.
+
+        Args:
+            database: the file.
+            name: of the source; the table's or the file's name if None, numbered if that is taken.
+            table: a table or a view; or
+            query: one SELECT without parameters, used as a sub-select.
+            id: column of the identity; the primary key of one column, or the rowid, if None.
+            text: columns that are searched; by default those declared as text (of a query: all)
+                without another role.
+            title, date, tags, uri, path: columns as the fields of `Document`.
+            metadata: columns that become fields for filters.
+            type_name: extension of the file type whose parser reads the texts.
+
+        Returns:
+            The source's name.
+
+        Raises:
+            DuplicateError: the name, or the same selection of the file, is registered already.
+            UsageError: there is no such file, table or column; the query is no single SELECT; the
+                file is this index.
+            SourceError: the file cannot be read.
+        """
+        from sqlindex.sources.sqlite_file import SqliteFileSource, canonical_database
+        from sqlindex.sources.table_selection import SqliteTable, several
+        from sqlindex.store.sources import add_source, list_sources
+        from sqlindex.wiring import require_other_file
+
+        if name == "":
+            raise UsageError("a source's name is empty", hint="leave it out, or name one")
+        wanted = SqliteTable(
+            table=table,
+            query=query,
+            id=id,
+            text=several(text),
+            title=title,
+            date=date,
+            tags=tags,
+            uri=uri,
+            path=path,
+            metadata=several(metadata),
+            type_name=type_name,
+        )
+        root = canonical_database(database)
+        require_other_file(self._file.path, root)
+        SqliteFileSource(name or "", root, wanted).check()
+        with self._file.writing("source add") as writer, writer.transaction() as connection:
+            taken = {row.name for row in list_sources(connection)}
+            name = name or _free_name(table or root.rsplit("/", 1)[-1], taken)
+            return add_source(connection, name, "table", root, wanted.as_options()).name
 
     def remove_source(self, name: str, *, wait_s: float = 0.0) -> RefreshReport:
         """Remove a source and its documents: one published generation."""
@@ -471,6 +545,25 @@ class Index:
         from sqlindex.overview import status_of
 
         return status_of(self._file, has_given_embedder=self._wiring.has_given_embedder)
+
+    def unreachable(self) -> dict[str, str]:
+        """Why registered databases cannot be read now, by the name of their source.
+
+        Reads one row of each, in a process of its own.
+        """
+        from sqlindex.errors import SqlindexError
+        from sqlindex.store.sources import list_sources
+        from sqlindex.wiring import table_source
+
+        with self._file.reading() as connection:
+            rows = [row for row in list_sources(connection) if row.kind == "table"]
+        reasons = {}
+        for row in rows:
+            try:
+                table_source(row).check()
+            except SqlindexError as exc:
+                reasons[row.name] = f"{exc} ({exc.hint})"
+        return reasons
 
     def file_status(self, path: str | os.PathLike[str]) -> list[FileStatus]:
         """Whether a file or folder is in the index, and if not, why, and what would change that.

@@ -86,7 +86,13 @@ def _source_status(connection: Connection, row: SourceRow) -> SourceStatus:
         refused={r.value: count for r, (count, _) in counts.items() if not r.is_left_out},
         left_out={r.value: count for r, (count, _) in counts.items() if r.is_left_out},
         kept=sum(kept for _, kept in counts.values()),
+        selection=_selection(row) if row.kind == "table" else None,
     )
+
+
+def _selection(row: SourceRow) -> str:
+    table = row.options.get("table")
+    return f"({row.options.get('query')})" if table is None else str(table)
 
 
 def _size(path: Path) -> int:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from sqlindex.parsing.registry import ParserRegistry
     from sqlindex.ports import Embedder, Parser, Source
     from sqlindex.sources.filesystem import FolderSource
+    from sqlindex.sources.sqlite_file import SqliteFileSource
     from sqlindex.store.catalog import DocumentRow
     from sqlindex.store.documents import LiveVersion
     from sqlindex.store.driver import Connection
@@ -176,7 +177,7 @@ class Wiring:
             rows = [
                 row
                 for row in list_sources(connection)
-                if row.kind == "folder" or row.name in self.host_sources
+                if row.kind != "host" or row.name in self.host_sources
             ]
         return [Listing(row, self._adapter(row)) for row in rows]
 
@@ -262,6 +263,8 @@ class Wiring:
                     hint="the host registers it with add_source after opening the index",
                 )
             return self.host_sources[row.name]
+        if row.kind == "table":
+            return table_source(row)
         return self._folder(row)
 
     def _folder(self, row: SourceRow) -> FolderSource:
@@ -303,12 +306,23 @@ def _token_limit(embedder: Embedder | None) -> TokenLimit | None:
 
 
 def uri_of(row: ChunkRow | DocumentRow) -> str | None:
-    """Where a document can be opened again: a `file:` URL for folders, else what its host gave."""
-    if row.source_kind != "folder" or row.root is None:
+    """Where a document can be opened again: what its host or row gave, else a `file:` URL."""
+    if row.uri is not None or row.root is None:
         return row.uri
-    from sqlindex.sources.paths import file_uri, path_of
+    from sqlindex.sources.paths import database_uri, file_uri, path_of
 
+    if row.source_kind == "table":
+        return database_uri(row.root, row.source_table, row.document_id)
     return file_uri(os.fsdecode(path_of(row.root)), row.document_id)
+
+
+def table_source(row: SourceRow) -> SqliteFileSource:
+    """What lists a registered table of a database file."""
+    from sqlindex.sources.sqlite_file import SqliteFileSource
+    from sqlindex.sources.table_selection import SqliteTable
+
+    assert row.root is not None
+    return SqliteFileSource(row.name, row.root, SqliteTable.from_options(row.options))
 
 
 def check_patterns(*lists: Sequence[str]) -> None:
@@ -330,11 +344,28 @@ def check_patterns(*lists: Sequence[str]) -> None:
             raise UsageError(str(exc), hint="patterns have the syntax of .gitignore") from exc
 
 
+def require_other_file(index_path: Path, root: str) -> None:
+    """Refuse the index as a source of itself.
+
+    Raises:
+        UsageError: `root`, escaped, is the index or one of its sidecars.
+    """
+    from sqlindex.sources.paths import path_of
+
+    path = os.fsdecode(path_of(root))
+    for suffix in ("", "-wal", "-shm", "-lock"):
+        own = f"{index_path}{suffix}"
+        if os.path.exists(own) and os.path.samefile(path, own):
+            raise UsageError(
+                f"database {root} is this index", hint="name the database whose rows are documents"
+            )
+
+
 def require_host(row: SourceRow) -> None:
-    """Refuse to push documents into a folder."""
+    """Refuse to push documents into what is listed."""
     if row.kind != "host":
         raise UsageError(
-            f"source {row.name!r} is a folder; its documents come from its files",
+            f"source {row.name!r} is a {row.kind}; its documents come from there",
             hint="use another source name for pushed documents",
         )
 

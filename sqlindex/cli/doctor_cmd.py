@@ -117,13 +117,20 @@ def _index(db: Path) -> list[Diagnosis]:
         with Index.open(db) as index:
             status = index.status()
             findings = index.check(quick=True)
+            unreachable = index.unreachable()
     except SqlindexError as exc:
         return [Diagnosis("index", "fault", str(db), f"{exc} ({exc.hint})")]
     if findings:
         why = f"{findings[0].invariant}: {findings[0].detail}; run 'sqlindex check'"
         return [Diagnosis("index", "fault", str(db), why)]
     why = f"generation {status.generation}, {status.documents:,} documents, default mode {status.default_mode}"
-    return [Diagnosis("index", "ok", str(db), why)]
+    found = [Diagnosis("index", "ok", str(db), why)]
+    for source in status.sources:
+        if source.kind == "table":
+            problem = unreachable.get(source.name)
+            state = "ok" if problem is None else "note"
+            found.append(Diagnosis("database", state, source.where, problem or "can be read"))
+    return found
 
 
 def _version(distribution: str) -> str | None:

@@ -59,20 +59,86 @@ def add(
         print_message(f"source {added}; next: sqlindex refresh")
 
 
+@command.command("add-table")
+@click.argument("database", type=click.Path(path_type=Path))
+@click.option("--table", help="A table or view of DATABASE; or")
+@click.option("--query", metavar="SQL", help="one SELECT.")
+@click.option("--name", help="Name of the source; the table's or file's name by default.")
+@click.option("--id", "id_", metavar="COLUMN", help="The identity; the primary key by default.")
+@click.option(
+    "--text",
+    multiple=True,
+    metavar="COLUMN",
+    help="What is searched; repeatable; by default every text column without another role.",
+)
+@click.option("--title", metavar="COLUMN", help="The title, shown and searched.")
+@click.option("--date", metavar="COLUMN", help="ISO 8601, Unix time or Julian day.")
+@click.option("--tags", metavar="COLUMN", help="A JSON array, or tags with commas in between.")
+@click.option("--uri", metavar="COLUMN", help="Where the document can be opened.")
+@click.option("--path", metavar="COLUMN", help="Shown, and what path filters see.")
+@click.option(
+    "--metadata", multiple=True, metavar="COLUMN", help="A field for filters; repeatable."
+)
+@click.option(
+    "--type", "type_name", default="txt", show_default=True, help="File type of the texts: md, …"
+)
+@db_option
+@json_option
+def add_table(
+    database: Path,
+    table: str | None,
+    query: str | None,
+    name: str | None,
+    id_: str | None,
+    text: tuple[str, ...],
+    title: str | None,
+    date: str | None,
+    tags: str | None,
+    uri: str | None,
+    path: str | None,
+    metadata: tuple[str, ...],
+    type_name: str,
+    db: Path,
+    as_json: bool,
+) -> None:
+    """Register a table, view or query of the SQLite file DATABASE; its rows are documents.
+
+    DATABASE is only read. 'sqlindex refresh' then indexes it.
+    """
+    with Index.open(db) as index:
+        added = index.add_table(
+            database,
+            name=name,
+            table=table,
+            query=query,
+            id=id_,
+            text=text,
+            title=title,
+            date=date,
+            tags=tags,
+            uri=uri,
+            path=path,
+            metadata=metadata,
+            type_name=type_name,
+        )
+    if as_json:
+        print_json({"source": added})
+    else:
+        print_message(f"source {added}; next: sqlindex refresh")
+
+
 @command.command("list")
 @db_option
 @json_option
 def list_(db: Path, as_json: bool) -> None:
-    """List the sources with their folders and document counts."""
+    """List the sources, where their documents come from, and how many there are."""
     with Index.open(db) as index:
         sources = index.status().sources
     if as_json:
         print_json({"sources": [asdict(source) for source in sources]})
         return
     for source in sources:
-        print_text(
-            f"{source.name}\t{source.root or '(host)'}\t{plural(source.documents, 'document')}"
-        )
+        print_text(f"{source.name}\t{source.where}\t{plural(source.documents, 'document')}")
 
 
 @command.command("move")

@@ -106,10 +106,8 @@ def _print_status(status: IndexStatus) -> None:
         )
         not_in = f"; not indexed: {refused}" if refused else ""
         not_in += f"; left out: {left_out}" if left_out else ""
-        where = source.root or "(host)"
-        print_text(
-            f"source      {source.name}: {plural(source.documents, 'document')} from {where}{not_in}"
-        )
+        documents = plural(source.documents, "document")
+        print_text(f"source      {source.name}: {documents} from {source.where}{not_in}")
 
 
 def _refused_as_json(document: RefusedDocument) -> dict[str, object]:

@@ -37,6 +37,8 @@ class RefusalReason(StrEnum):
     """It changed while it was read, twice; the last indexed version is kept."""
     VANISHED = "vanished"
     """It was listed and is gone."""
+    ID = "id"
+    """A row without a usable id: NULL, empty, bytes, or a number with a fraction."""
     PARSER = "parser"
     """The parser failed on it."""
     HIDDEN = "hidden"

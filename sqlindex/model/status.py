@@ -13,6 +13,8 @@ class SourceStatus:
     """A registered source.
 
     Attributes:
+        root: the folder or the database; None for a host's.
+        selection: of a database: the table, or the query in parentheses.
         documents: that the head has of it.
         refused: how many the last refresh saw and did not index, by reason.
         left_out: how many files and folders its rules keep out, by reason.
@@ -26,6 +28,14 @@ class SourceStatus:
     refused: Mapping[str, int]
     left_out: Mapping[str, int]
     kept: int
+    selection: str | None = None
+
+    @property
+    def where(self) -> str:
+        """Where the documents come from, for people."""
+        if self.root is None:
+            return "(host)"
+        return self.root if self.selection is None else f"{self.root}: {self.selection}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,9 +105,7 @@ def reference(document: Document) -> DocumentRef:
 def content(document: Document) -> RawDocument | Refusal:
     """The text of a document in UTF-8, with what the host said of it."""
     try:
-        # A mark at the start is a character of the host's text: decoding takes only one away.
-        mark = codecs.BOM_UTF8 if document.text.startswith("\ufeff") else b""
-        data = mark + document.text.encode()
+        data = utf8(document.text)
     except UnicodeEncodeError as exc:
         return Refusal(
             document.id,
@@ -123,6 +121,12 @@ def content(document: Document) -> RawDocument | Refusal:
         tags=document.tags,
         metadata=dict(document.metadata),
     )
+
+
+def utf8(text: str) -> bytes:
+    """A host's text as the bytes that are decoded to exactly this text."""
+    # A mark at the start is a character of the text: decoding takes only one away.
+    return (codecs.BOM_UTF8 if text.startswith("\ufeff") else b"") + text.encode()
 
 
 class MemorySource:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from urllib.parse import quote_from_bytes
+from urllib.parse import quote, quote_from_bytes
 
 from sqlindex.model.ids import DocumentId
 
@@ -49,6 +49,19 @@ def path_of(document_id: str) -> bytes:
     if document_id_of(path) != document_id:
         raise ValueError(f"{document_id!r} is not the id of a path")
     return path
+
+
+def database_uri(root: str, table: str | None, document_id: str) -> str:
+    """A `file:` URL of a database, with the table in its query and the row's id as its fragment.
+
+    Args:
+        root: the database, escaped like a document id.
+        table: its name, or None for a query.
+        document_id: as listed by that source.
+    """
+    database = quote_from_bytes(path_of(root))
+    chosen = "" if table is None else f"?table={quote(table, safe='')}"
+    return f"file://{database}{chosen}#{quote(document_id, safe='')}"
 
 
 def file_uri(root: str, document_id: str) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sqlindex.store.contents import read_content
 from sqlindex.store.driver import Connection, Value
-from sqlindex.store.snapshot import CANDIDATES, LIVE, ChunkRow, read_chunk
+from sqlindex.store.snapshot import CANDIDATES, LIVE, SOURCE_TABLE, ChunkRow, read_chunk
 from sqlindex.store.stored_json import read_fields, read_texts
 
 
@@ -33,12 +33,14 @@ class DocumentRow:
     headings: tuple[tuple[int, tuple[str, ...]], ...]
     links: tuple[tuple[str, str, int, bool], ...]
     chunks: int
+    source_table: str | None
     text: str
 
 
 _DOCUMENT = f"""
     SELECT s.name, s.kind, s.root, d.document_id, d.path, d.uri, d.title, d.type_name, p.language, d.encoding,
-      d.byte_size, d.date, d.tags, d.metadata, p.front_matter, d.chunks, p.parse_id, p.content_id
+      d.byte_size, d.date, d.tags, d.metadata, p.front_matter, d.chunks, {SOURCE_TABLE}, p.parse_id,
+      p.content_id
     {CANDIDATES}
     WHERE s.name = :source AND d.document_id = :document_id AND d.born IS NOT NULL AND {LIVE}
 """
@@ -103,7 +105,7 @@ def read_document(
     ).fetchone()
     if found is None:
         return None
-    *values, front_matter, chunks, parse_id, content_id = found
+    *values, front_matter, chunks, source_table, parse_id, content_id = found
     values[12] = read_texts(values[12], f"the version of document {document_id!r}")
     values[13] = read_fields(values[13], f"the version of document {document_id!r}")
     headings = tuple(
@@ -115,7 +117,7 @@ def read_document(
         for target, label, start, is_wiki in connection.execute(_LINKS, (parse_id,))
     )
     text = read_content(connection, content_id)
-    values += [front_matter, headings, links, chunks, text]
+    values += [front_matter, headings, links, chunks, source_table, text]
     return DocumentRow(*values)
 
 

@@ -106,6 +106,54 @@ def connect(path: Path, mode: str, *, timeout_ms: int = 5_000) -> Connection:
     return connection
 
 
+_READS = frozenset(("SQLITE_SELECT", "SQLITE_READ", "SQLITE_RECURSIVE"))
+_READING_PRAGMAS = frozenset(
+    ("data_version", "encoding", "page_size", "schema_version", "table_list", "table_xinfo")
+)
+_FUNCTION_THAT_LOADS_CODE = "load_extension"
+
+
+def connect_foreign(path: Path, *, is_immutable: bool, timeout_ms: int) -> Connection:
+    """Open a database that is not ours, to read it and nothing else.
+
+    Only in a process where no other library may have it open. Statements that would write, attach,
+    load code or set something are not even compiled.
+
+    Args:
+        path: the database.
+        is_immutable: take no locks, make no sidecars and ignore the log.
+        timeout_ms: how long a statement waits for a lock.
+
+    Raises:
+        DatabaseError: the file cannot be opened.
+    """
+    query = "mode=ro&immutable=1" if is_immutable else "mode=ro"
+    connection = _sqlite.connect(
+        f"file:{quote(os.fsencode(path.absolute()))}?{query}",
+        uri=True,
+        isolation_level=None,
+        timeout=timeout_ms / 1_000,
+    )
+    for pragma in ("query_only=ON", "trusted_schema=OFF", "cell_size_check=ON"):
+        connection.execute(f"PRAGMA {pragma}")
+    reads = {getattr(_sqlite, name) for name in _READS}
+
+    def authorize(action: int, first: str | None, second: str | None, *_: object) -> int:
+        is_allowed = (
+            action in reads
+            or (action == _sqlite.SQLITE_FUNCTION and second != _FUNCTION_THAT_LOADS_CODE)
+            or (action == _sqlite.SQLITE_PRAGMA and first in _READING_PRAGMAS)
+            # How SQLite declares the columns of a virtual table that is only read.
+            or (action == _sqlite.SQLITE_UPDATE and first == "sqlite_master")
+        )
+        allowed: int = _sqlite.SQLITE_OK if is_allowed else _sqlite.SQLITE_DENY
+        return allowed
+
+    connection.set_authorizer(authorize)
+    foreign: Connection = connection
+    return foreign
+
+
 def connect_memory() -> Connection:
     """A private database in memory, to ask the library what it can do."""
     connection: Connection = _sqlite.connect(":memory:", isolation_level=None)

@@ -12,6 +12,9 @@ from sqlindex.store.stored_json import read_rendered, read_texts
 
 LIVE = "d.born <= :generation AND (d.died IS NULL OR d.died > :generation)"
 
+SOURCE_TABLE = "CASE s.kind WHEN 'table' THEN json_extract(s.options, '$.table') END"
+"""Name of the table that a source reads, or NULL for queries and other sources."""
+
 
 # Rows on the way of a search are NamedTuples: a dataclass takes five times as long to define, and a
 # search from the command line pays for it.
@@ -37,13 +40,14 @@ class ChunkRow(NamedTuple):
     end_line: int
     occurrence: int
     fingerprint: bytes
+    source_table: str | None
     text: str
 
 
 _CHUNK = f"""
     SELECT d.first_slot + c.ord, s.name, s.kind, s.root, d.document_id, d.path, d.uri, d.title, d.type_name,
       p.language, x.heading_path, c.context, c.rendered, c.start_char, c.end_char, c.start_line, c.end_line, c.occurrence,
-      c.fingerprint, t.first_piece
+      c.fingerprint, {SOURCE_TABLE}, t.first_piece
     FROM document_version d JOIN source s USING(source_id) JOIN parse p USING(parse_id)
       JOIN content t USING(content_id)
       JOIN chunk c ON c.parse_id = d.parse_id AND c.ord = :slot - d.first_slot

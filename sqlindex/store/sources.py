@@ -15,7 +15,7 @@ from sqlindex.store.stored_json import read_fields, read_texts
 
 @dataclass(frozen=True, slots=True)
 class SourceRow:
-    """A registered source: `kind` is `folder` (with `root`) or `host`.
+    """A registered source: `kind` is `folder` or `table` (both with `root`), or `host`.
 
     `mount_points` are those of the last complete listing, as `ports.OnFileSystem` tells them.
     """
@@ -108,13 +108,18 @@ def add_source(
     """Register a source.
 
     Raises:
-        DuplicateError: the name, or the folder, is registered already.
+        DuplicateError: the name, the folder, or the same table of the same database with the same
+            options, is registered already.
         UsageError: the name is empty or not encodable.
     """
     _require_name(name)
     registered = list_sources(connection)
-    if root is not None:
+    if kind == "folder" and root is not None:
         _require_free_root(registered, root)
+    if any((k.kind, k.root, k.options) == ("table", root, options) for k in registered):
+        raise DuplicateError(
+            f"this table or query of {root} is registered already", hint="one table is one source"
+        )
     if any(known.name == name for known in registered):
         raise DuplicateError(
             f"a source named {name!r} is registered already",
@@ -149,7 +154,7 @@ def put_mount_points(connection: Connection, source_id: int, mount_points: Seque
 
 def _require_free_root(registered: Iterable[SourceRow], root: str) -> None:
     for known in registered:
-        if known.root == root:
+        if (known.kind, known.root) == ("folder", root):
             raise DuplicateError(
                 f"the folder {root} is registered already as source {known.name!r}",
                 hint="one folder is one source",

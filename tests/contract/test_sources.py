@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,9 @@ from sqlindex.ports import Source
 from sqlindex.sources.containment import canonical_root
 from sqlindex.sources.filesystem import FolderSource
 from sqlindex.sources.memory import Document, MemorySource
+from sqlindex.sources.sqlite_file import SqliteFileSource, canonical_database
+from sqlindex.sources.sqlite_table import SqliteTableSource
+from sqlindex.sources.table_selection import SqliteTable
 
 TEXT_BY_ID = {
     "a.md": "# Anfang\r\n",
@@ -24,7 +28,7 @@ TEXT_BY_ID = {
 MakeSource = Callable[[dict[str, str]], Source]
 
 
-@pytest.fixture(params=["folder", "memory", "memory callable"])
+@pytest.fixture(params=["folder", "memory", "memory callable", "table", "table file"])
 def make_source(request: pytest.FixtureRequest, tmp_path: Path) -> MakeSource:
     """Makes a source named `s` that offers exactly these texts."""
 
@@ -41,10 +45,30 @@ def make_source(request: pytest.FixtureRequest, tmp_path: Path) -> MakeSource:
             for document_id, text in text_by_id.items()
         ]
 
+    def database(text_by_id: dict[str, str]) -> tuple[Path, Any, str]:
+        path = tmp_path / "rows.db"
+        connection = pytest.importorskip("sqlite3").connect(path)
+        connection.execute("CREATE TABLE page(id TEXT PRIMARY KEY, body TEXT NOT NULL)")
+        connection.executemany("INSERT INTO page VALUES(?, ?)", text_by_id.items())
+        connection.commit()
+        return path, connection, next(iter(text_by_id), "").rpartition(".")[2]
+
+    def table(text_by_id: dict[str, str]) -> Source:
+        _, connection, type_name = database(text_by_id)
+        return SqliteTableSource("s", connection, table="page", type_name=type_name)
+
+    def table_file(text_by_id: dict[str, str]) -> Source:
+        path, connection, type_name = database(text_by_id)
+        connection.close()
+        wanted = SqliteTable(table="page", type_name=type_name)
+        return SqliteFileSource("s", canonical_database(path), wanted)
+
     makers: dict[str, MakeSource] = {
         "folder": folder,
         "memory": lambda texts: MemorySource("s", iter(documents(texts))),
         "memory callable": lambda texts: MemorySource("s", lambda: documents(texts)),
+        "table": table,
+        "table file": table_file,
     }
     return makers[request.param]
 

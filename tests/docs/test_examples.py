@@ -14,6 +14,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 PAGES = (
     "docs/tutorial/first-index.md",
     "docs/how-to/embed-in-an-application.md",
+    pytest.param("docs/how-to/index-a-database-table.md", marks=pytest.mark.req("A-4")),
     pytest.param("docs/how-to/inspect-with-sql.md", marks=pytest.mark.req("D-6")),
     "docs/how-to/refresh-unattended.md",
     "docs/how-to/run-offline.md",
