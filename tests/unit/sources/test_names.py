@@ -93,10 +93,10 @@ def peak_bytes(root: Path) -> int:
 @pytest.mark.req("A-2")
 @pytest.mark.parametrize("kind", ["files", "folders", "folders at every level"])
 def test_memory_does_not_grow_with_the_entries_of_a_folder(
-    root: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+    root_in_memory: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     levels = 10 if kind == "folders at every level" else 1
-    folder = root
+    folder = root_in_memory
     for level in range(levels):
         for n in range(1_500 // levels):
             name = f"{n:05d}-{'long' * 60}"
@@ -107,9 +107,9 @@ def test_memory_does_not_grow_with_the_entries_of_a_folder(
         folder = folder / f"0-deeper-{level}"
         folder.mkdir()
     monkeypatch.setattr("sqlindex.sources.names._READ_BYTES", 600)
-    all_held = peak_bytes(root)
+    all_held = peak_bytes(root_in_memory)
     monkeypatch.setattr("sqlindex.sources.names.MAX_NAMES_HELD", 100)
-    assert peak_bytes(root) < all_held / 3
+    assert peak_bytes(root_in_memory) < all_held / 3
 
 
 @pytest.mark.req("A-2")
