@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import tracemalloc
 from pathlib import Path
 
@@ -78,6 +79,36 @@ def test_a_listing_does_not_depend_on_how_many_names_are_held(
     before = len(os.listdir("/dev/fd"))
     assert list(FolderSource("s", str(root)).list()) == expected
     assert len(os.listdir("/dev/fd")) == before
+
+
+def unlinked_bytes() -> int:
+    """Size of the open files that have no name."""
+    sizes = []
+    for descriptor in os.listdir("/dev/fd"):
+        try:
+            found = os.fstat(int(descriptor))
+        except OSError:
+            continue  # the one that listed them
+        if stat.S_ISREG(found.st_mode) and found.st_nlink == 0:
+            sizes.append(found.st_size)
+    return sum(sizes)
+
+
+@pytest.mark.req("A-2")
+def test_the_temporary_file_holds_only_the_folders_being_visited(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder in range(20):
+        (root / f"{folder:02}").mkdir()
+        for n in range(10):
+            (root / f"{folder:02}/{n}.md").touch()
+    monkeypatch.setattr("sqlindex.sources.names.MAX_NAMES_HELD", 5)
+    before = unlinked_bytes()
+    sizes = [unlinked_bytes() - before for _ in FolderSource("s", str(root)).list()]
+    assert len(sizes) == 200
+    # 20 names of folders and 10 of files, each with its end.
+    assert max(sizes) == 20 * 3 + 10 * 5
+    assert unlinked_bytes() == before
 
 
 def peak_bytes(root: Path) -> int:

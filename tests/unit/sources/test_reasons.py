@@ -11,6 +11,9 @@ from sqlindex.filetypes.builtin import BUILTIN_REGISTRY
 from sqlindex.filetypes.registry import FileType
 from sqlindex.model.documents import DocumentRef, Refusal, RefusalReason
 from sqlindex.sources.filesystem import FolderSource
+from sqlindex.sources.ignore import IgnoreRules
+from sqlindex.sources.left_out import ENVIRONMENT_MARKERS
+from sqlindex.sources.names import NameFile, read_names
 
 
 def make(root: Path, *files: str) -> None:
@@ -164,3 +167,30 @@ def test_each_entry_is_named_once_in_the_order_of_names_files_first(root: Path) 
     assert [found.document_id for found in FolderSource("s", str(root)).list()] == [
         ".gitignore", ".h.md", "a.log", "b.md", ".c/", "m/n.md", "node_modules/", "z/x.md",
     ]  # fmt: skip
+
+
+@pytest.mark.req("A-3")
+@pytest.mark.parametrize("ignore_case", [False, True])
+def test_where_case_does_not_count_own_files_and_patterns_match_in_any_case(
+    root: Path, ignore_case: bool
+) -> None:
+    rules = IgnoreRules(own_files=["Sub/Index.DB"], exclude=["Über.md"], ignore_case=ignore_case)
+    folder = os.open(root, os.O_RDONLY)
+    inside = rules.in_folder(folder, b"sub/", rules.at_root())
+    os.close(folder)
+    own = inside.leave_out(b"index.db", "index.db", b"sub/")
+    excluded = inside.leave_out("Über.MD".encode(), "Über.MD", b"sub/")
+    expected = (RefusalReason.OWN_FILE, RefusalReason.EXCLUDED) if ignore_case else (None, None)
+    assert (own and own.reason, excluded and excluded.reason) == expected
+
+
+@pytest.mark.req("A-3")
+@pytest.mark.parametrize("ignore_case", [False, True])
+def test_where_case_does_not_count_a_marker_is_one_in_any_case(
+    root: Path, ignore_case: bool
+) -> None:
+    make(root, "PyVenv.cfg", "a.md")
+    folder = os.open(root, os.O_RDONLY)
+    found = read_names(folder, NameFile(), 0, ENVIRONMENT_MARKERS, ignore_case)
+    os.close(folder)
+    assert found.marker == ("PyVenv.cfg" if ignore_case else None)
