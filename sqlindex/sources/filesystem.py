@@ -103,7 +103,8 @@ class FolderSource:
         """Whether an unchanged stat means unchanged bytes.
 
         False if the root, or a file system mounted below it that is listed, is a network one: its
-        sizes, times and inodes come from a cache. The files are then to be read and compared.
+        sizes, times and inodes come from a cache. The files are then to be read and compared. To be
+        asked once a listing has begun, since an automounter mounts only then.
         """
         mounts = read_mounts()
         if is_network(filesystem_of(self._root, mounts)):

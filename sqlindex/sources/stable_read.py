@@ -49,6 +49,10 @@ def read_stable(
     must still lead to that file; the first attempt also wants the file that was listed. A change
     costs one more attempt with whatever is there then.
 
+    A write within the same tick of the file system's clock as the one before it leaves no trace if
+    it keeps the size; whoever keeps the stat must not rely on one that was fresh when it was read.
+    On a network file system the compared values come from a cache, so the check is weaker there.
+
     Args:
         root: open descriptor.
         components: path below the root.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 
@@ -130,3 +130,45 @@ def test_a_listing_can_be_left_half_way_and_started_anew(make_source: MakeSource
     source = make_source(TEXT_BY_ID)
     next(source.list())
     assert len(list(source.list())) == len(TEXT_BY_ID)
+
+
+class ListsParts(Source, Protocol):
+    """A source that can list a part of itself."""
+
+    def list_under(self, document_id: str) -> Iterator[DocumentRef | Refusal]: ...
+
+
+@pytest.fixture
+def listing_parts(tmp_path: Path) -> ListsParts:
+    """A source with the same texts that can list parts."""
+    for document_id, text in (TEXT_BY_ID | {"tief/er/x.md": "x", "tiefer.md": "y"}).items():
+        target = tmp_path / document_id.replace("\\\\", "\\")
+        target.parent.mkdir(exist_ok=True)
+        target.write_text(text, encoding="utf-8", newline="")
+    (tmp_path / ".gitignore").write_text("b.txt\n/tief/er/\n")
+    return FolderSource("s", canonical_root(tmp_path))
+
+
+@pytest.mark.req("A-1")
+def test_a_part_is_the_listing_restricted_to_it(listing_parts: ListsParts) -> None:
+    whole = list(listing_parts.list())
+    ids = [found.document_id for found in whole]
+    assert list(listing_parts.list_under("")) == whole
+    for part in [*ids, "tief", "tief/er", "fehlt"]:
+        part = part.rstrip("/")
+        expected = [
+            found
+            for found in whole
+            if found.document_id in (part, f"{part}/") or found.document_id.startswith(f"{part}/")
+        ]
+        assert list(listing_parts.list_under(part)) == expected
+
+
+@pytest.mark.req("A-1")
+def test_a_document_of_a_part_reads_as_in_the_whole(listing_parts: ListsParts) -> None:
+    for part in ("a.md", "tief"):
+        for ref in listing_parts.list_under(part):
+            if isinstance(ref, DocumentRef):
+                raw = listing_parts.read(ref)
+                assert isinstance(raw, RawDocument)
+                assert raw.data.decode() == TEXT_BY_ID[ref.document_id]

@@ -18,7 +18,20 @@ NOBODY = 65_534
 @pytest.fixture
 def root() -> Iterator[Path]:
     """An empty folder in canonical spelling that every user may enter."""
-    folder = Path(os.path.realpath(tempfile.mkdtemp(prefix="sqlindex-")))
+    with made_folder(None) as folder:
+        yield folder
+
+
+@pytest.fixture
+def root_in_memory() -> Iterator[Path]:
+    """As `root`, for thousands of folders, which a disk takes long to remove again."""
+    with made_folder("/dev/shm" if os.access("/dev/shm", os.W_OK) else None) as folder:
+        yield folder
+
+
+@contextmanager
+def made_folder(parent: str | None) -> Iterator[Path]:
+    folder = Path(os.path.realpath(tempfile.mkdtemp(prefix="sqlindex-", dir=parent)))
     folder.chmod(0o755)
     yield folder
     # Not shutil.rmtree: it recurses, and some trees here are 2,000 levels deep.
