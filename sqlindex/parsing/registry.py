@@ -6,8 +6,12 @@ from collections.abc import Iterable
 
 from sqlindex.errors import DuplicateError, UsageError
 from sqlindex.parsing.code import CodeParser
+from sqlindex.parsing.html import HtmlParser
 from sqlindex.parsing.markdown import MarkdownParser
+from sqlindex.parsing.org import OrgParser
+from sqlindex.parsing.rst import RstParser
 from sqlindex.parsing.structured import StructuredParser
+from sqlindex.parsing.tex import TexParser
 from sqlindex.parsing.text import TextParser
 from sqlindex.ports import Parser
 
@@ -71,5 +75,16 @@ class ParserRegistry:
 
 
 def builtin_parsers() -> ParserRegistry:
-    """The parsers that come with this package: `code`, `markdown`, `structured`, `text`."""
-    return ParserRegistry([CodeParser(), MarkdownParser(), StructuredParser(), TextParser()])
+    """The parsers that come with this package, by file type and `text` for all others."""
+    return ParserRegistry(
+        [
+            CodeParser(),
+            HtmlParser(),
+            MarkdownParser(),
+            OrgParser(),
+            RstParser(),
+            StructuredParser(),
+            TexParser(),
+            TextParser(),
+        ]
+    )
