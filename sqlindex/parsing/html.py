@@ -113,10 +113,10 @@ class _Page:
         self.title: str | None = None
         self.date: str | None = None
         self.tags: tuple[str, ...] = ()
-        # Adjacent tags become one rendered part: its span, line breaks, and whether it separates.
+        # Adjacent tags become one rendered part: its span, whether it separates words,
+        # and whether a tag that does holds a line break.
         self._run_start = self._run_end = 0
-        self._run_breaks = 0
-        self._run_separates = False
+        self._run_breaks = self._run_separates = False
         self._heading: _Name | None = None
         self._link: _Name | None = None
         self._title: _Name | None = None
@@ -152,20 +152,21 @@ class _Page:
         self._end_link(end)
 
     def _hide(self, start: int, end: int, *, separates: bool = False) -> None:
-        """Let a span of markup read as its line breaks, or as a space if it has none."""
+        """Let a span of markup read as nothing, or if it separates words as a break or a space."""
         if start != self._run_end:
             self._end_run()
             self._run_start = start
         self._run_end = end
-        self._run_breaks += self._text.count("\n", start, end)
-        self._run_separates |= separates
+        if separates:
+            self._run_separates = True
+            self._run_breaks = self._run_breaks or self._text.find("\n", start, end) >= 0
 
     def _end_run(self) -> None:
         if self._run_end > self._run_start:
-            reads_as = "\n" * self._run_breaks or (" " if self._run_separates else "")
+            reads_as = "\n" if self._run_breaks else " " if self._run_separates else ""
             self.rendered.append(Rendered(self._run_start, self._run_end, reads_as))
         self._run_start = self._run_end
-        self._run_breaks, self._run_separates = 0, False
+        self._run_breaks = self._run_separates = False
 
     def _reference(self, token: Token) -> None:
         # A line break of a reference is no line break of the file.

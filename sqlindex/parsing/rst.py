@@ -27,7 +27,7 @@ _ADORNMENT = re.compile(rf"({_PUNCTUATION})\1*+$")
 _BULLET = re.compile(r"[-+*\u2022\u2023\u2043](?: +|$)")
 _ENUMERATOR = re.compile(r"\(?(?:[0-9]+|#|[a-zA-Z]|[ivxlcdmIVXLCDM]+)[.)](?: +|$)")
 _FIELD = re.compile(r":(?![: ])((?:[^:\\]|\\.|:(?![ `]|$))++):(?: +|$)")
-_EXPLICIT = re.compile(r"\.\.(?: +|$)")
+_EXPLICIT = re.compile(r"(?:\.\.|__)(?: +|$)")
 _DIRECTIVE = re.compile(r"(?:\|[^|]++\| +)?([a-zA-Z][\w.+:-]*?) ?::(?: |$)")
 _TARGET = re.compile(r"_(?![ _])(?:`([^`]++)`|((?:[^:\\]|\\.|:(?! |$))++)):(?: +(.*))?$")
 _GRID_TOP = re.compile(r"\+-[-+]++$")
@@ -223,7 +223,7 @@ class _Reader:
                 start = self.lines.starts[line] + self._leading(line)
                 self.targets.append(Link(url, " ".join(name.split()), start))
             return line + 1
-        if body.startswith("[") and "]" in body:
+        if text.startswith("__") or (body.startswith("[") and "]" in body):
             return line + 1
         # A comment; one without text on its first line and the next is empty.
         if not body and not self._text_at(line + 1):

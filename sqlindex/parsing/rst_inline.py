@@ -14,11 +14,11 @@ _INLINE = re.compile(
     r"|\*\*(?P<strong>[^*]++)\*\*"
     r"|\*(?P<emphasis>[^*\s](?:[^*]*+))\*"
     r"|\|(?P<substitution>[^|\s][^|]*+)\|_{0,2}"
-    r"|\\(?P<escaped>.)",
+    r"|\\(?P<escaped>.)|(?P<footnote>\[[#*][\w-]*+\]_)",
     re.DOTALL,
 )
 _TARGET = re.compile(r"\s*<[^<>]*>$")
-_REFERENCE = re.compile(r"(?<=\w)__?(?!\w)")
+_REFERENCE = re.compile(r"(?<=[^\W_])__?(?=[\s\-.,:;!?'\")\]}>/\\]|$)")
 _LINK = re.compile(
     r"``(?:[^`]|`(?!`))++``"
     r"|(?P<role>:(?:[\w-]++:){1,3}+)?`(?P<text>[^`<]*+)(?:<(?P<target>[^`<>]++)>)?+`(?P<end>__?)?+"
@@ -38,6 +38,8 @@ def displayed_text(source: str) -> str:
         text = found["text"]
         if text is not None:
             pieces.append(_TARGET.sub("", text) or text)
+        elif found["footnote"] is not None:
+            continue
         elif found["escaped"] is not None:
             pieces.append("" if found["escaped"].isspace() else found["escaped"])
         else:

@@ -43,7 +43,7 @@ _COMMAND = re.compile(
     re.DOTALL,
 )
 _ARGUMENT_EDGE = re.compile(
-    rf"\\(?:{'|'.join(_SECTIONING)}|title|date|begin|end)(?![a-zA-Z@])"
+    rf"\\(?:{'|'.join(_SECTIONING)}|title|date|begin|end|href)(?![a-zA-Z@])"
     r"|\\.|%[^\n]*+|\n[ \t\r]*\n|[{}\[\]]",
     re.DOTALL,
 )
@@ -133,34 +133,36 @@ class _Reader:
                 line_start = self._lines.char_of(line)
                 self.headings.append(Heading(line_start, line, _LEVEL[name], words))
 
-    def _argument(self, position: int) -> str | None:
+    def _argument(self, position: int, *, in_link: bool = False) -> str | None:
         """The argument in braces behind `position`, an optional one skipped; None without one."""
         position = self._skip_blanks(position)
         if self._text.startswith("[", position):
-            optional_end = self._closing(position, "[", "]")
+            optional_end = self._closing(position, "[", "]", in_link)
             if optional_end is None:
                 return None
             position = self._skip_blanks(optional_end)
         if not self._text.startswith("{", position):
             return None
-        end = self._closing(position, "{", "}")
+        end = self._closing(position, "{", "}", in_link)
         return None if end is None else self._text[position + 1 : end - 1]
 
     def _skip_blanks(self, position: int) -> int:
         blanks = _BLANKS.match(self._text, position, position + MAX_ARGUMENT_CHARS)
         return blanks.end() if blanks else position
 
-    def _closing(self, start: int, opener: str, closer: str) -> int | None:
+    def _closing(self, start: int, opener: str, closer: str, in_link: bool) -> int | None:
         """Offset behind what closes the bracket at `start`, braces balanced.
 
-        None if a blank line or another sectioning command comes first: so no part of a text is
-        searched more than a few times.
+        None if a blank line, another sectioning command or in a link another one comes first: so
+        no part of a text is searched more than a few times.
         """
         depth = braces = 0
         limit = start + MAX_ARGUMENT_CHARS
         for edge in _ARGUMENT_EDGE.finditer(self._text, start, limit):
             mark = edge[0]
-            if len(mark) > 2 and mark[0] != "%":
+            if mark[0] == "\n" or (mark[0] == "\\" and len(mark) > 2):
+                if mark == "\\href" and not in_link:
+                    continue
                 return None
             if mark == opener and not (opener == "[" and braces):
                 depth += 1
@@ -177,7 +179,7 @@ class _Reader:
         if target is None or not target[1].strip():
             return
         url = _URL_ESCAPE.sub(r"\1", target[1]).strip()
-        label = self._argument(target.end()) if name == "href" else None
+        label = self._argument(target.end(), in_link=True) if name == "href" else None
         words = plain_text(label)[:MAX_HEADING_CHARS].strip() if label else ""
         self.links.append(Link(url, words or url, start))
 
