@@ -10,11 +10,11 @@ from sqlindex.model.documents import Link
 
 _INLINE = re.compile(
     r"``(?P<literal>(?:[^`]|`(?!`))++)``"
-    r"|(?::(?:[\w.+-]++:){1,3}+)?`(?P<text>[^`]++)`(?::(?:[\w.+-]++:){1,3}+|__?)?"
+    r"|(?:_|:(?:[\w.+-]++:){1,3}+)?`(?P<text>[^`]++)`(?::(?:[\w.+-]++:){1,3}+|__?)?"
     r"|\*\*(?P<strong>[^*]++)\*\*"
     r"|\*(?P<emphasis>[^*\s](?:[^*]*+))\*"
     r"|\|(?P<substitution>[^|\s][^|]*+)\|_{0,2}"
-    r"|\\(?P<escaped>.)|(?P<footnote>\[[#*][\w-]*+\]_)",
+    r"|\\(?P<escaped>.)|\[(?:(?P<footnote>[#*][\w-]*+)|(?P<citation>[\w.-]++))\]_",
     re.DOTALL,
 )
 _TARGET = re.compile(r"\s*<[^<>]*>$")
@@ -43,7 +43,8 @@ def displayed_text(source: str) -> str:
         elif found["escaped"] is not None:
             pieces.append("" if found["escaped"].isspace() else found["escaped"])
         else:
-            groups = (found["literal"], found["strong"], found["emphasis"], found["substitution"])
+            groups = (found["literal"], found["strong"], found["emphasis"])
+            groups += (found["substitution"], found["citation"])
             pieces.append(next(group for group in groups if group is not None))
     pieces.append(_REFERENCE.sub("", source[position:]))
     return " ".join("".join(pieces).split())
