@@ -43,8 +43,10 @@ def displayed_text(source: str) -> str:
         elif found["escaped"] is not None:
             pieces.append("" if found["escaped"].isspace() else found["escaped"])
         else:
-            groups = (found["literal"], found["strong"], found["emphasis"])
-            groups += (found["substitution"], found["citation"])
+            groups = (
+                *(found["literal"], found["strong"], found["emphasis"]),
+                *(found["substitution"], found["citation"]),
+            )
             pieces.append(next(group for group in groups if group is not None))
     pieces.append(_REFERENCE.sub("", source[position:]))
     return " ".join("".join(pieces).split())
