@@ -66,8 +66,8 @@ def find_front_matter(text: str) -> FrontMatter | None:
         raw=raw,
         is_well_formed=True,
         title=_title(values.get("title")),
-        date=_date(values.get("date")),
-        tags=_tags(values.get("tags")),
+        date=date_of(values.get("date")),
+        tags=tags_of(values.get("tags")),
     )
 
 
@@ -108,7 +108,7 @@ def _title(value: object) -> str | None:
     return " ".join(value.split()) or None
 
 
-def _date(value: object) -> str | None:
+def date_of(value: object) -> str | None:
     """ISO 8601 of what YAML calls a date or a timestamp, else None."""
     found = _DATE.match(value.strip()) if isinstance(value, str) else None
     if found is None:
@@ -127,7 +127,8 @@ def _date(value: object) -> str | None:
         return day_iso
 
 
-def _tags(value: object) -> tuple[str, ...]:
+def tags_of(value: object) -> tuple[str, ...]:
+    """Tags of a list, or of a text that names them between commas or spaces, each once."""
     if isinstance(value, str):
         names: list[object] = list(value.split(",") if "," in value else value.split())
     elif isinstance(value, list):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from sqlindex.chunking.lines import LineTable
 from sqlindex.model.documents import Link, ParsedDocument, Section, SectionKind
 from sqlindex.parsing.front_matter import FrontMatter, find_front_matter
-from sqlindex.parsing.sections import whole_text
+from sqlindex.parsing.sections import MAX_HEADING_CHARS, Heading, heading_sections
 
 if TYPE_CHECKING:
     from sqlindex.parsing.markdown_blocks import InlineBlock
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 
 MARKDOWN_VERSION = 1
 """1: CommonMark headings and links, wiki links, YAML front matter."""
-
-MAX_HEADING_CHARS = 1_000
-"""A longer heading is cut: it is repeated for each chunk of its section."""
 
 
 class MarkdownParser:
@@ -51,13 +48,16 @@ class MarkdownParser:
         except (RuntimeError, LookupError, TypeError, ValueError):
             # A bug of the foreign parser, or a nest too deep for the stack, loses no document.
             headings, links = [], []
-        sections = [*_opening_sections(text, front_matter), *_sections(text, body_start, headings)]
+        sections = [
+            *_opening_sections(text, front_matter),
+            *heading_sections(text, body_start, headings),
+        ]
         title = front_matter.title if front_matter else None
         return ParsedDocument(
             sections=tuple(sections),
             language=language,
             links=tuple(links),
-            title=title or next((name for _, _, _, name in headings if name), None),
+            title=title or next((heading.name for heading in headings if heading.name), None),
             date=front_matter.date if front_matter else None,
             tags=front_matter.tags if front_matter else (),
             front_matter=front_matter.raw if front_matter and front_matter.is_well_formed else "",
@@ -69,11 +69,7 @@ def _library_version() -> str:
     return metadata.version("markdown-it-py")
 
 
-_Heading = tuple[int, int, int, str]
-"""Offset of its line, 1-based line, level, text."""
-
-
-def _structure(text: str, table: LineTable, body_start: int) -> tuple[list[_Heading], list[Link]]:
+def _structure(text: str, table: LineTable, body_start: int) -> tuple[list[Heading], list[Link]]:
     from sqlindex.parsing.markdown_blocks import inline_blocks
     from sqlindex.parsing.markdown_links import displayed_text, inline_links
 
@@ -81,14 +77,14 @@ def _structure(text: str, table: LineTable, body_start: int) -> tuple[list[_Head
         return [], []
     first_line = table.line_of(body_start)
     blocks, env = inline_blocks(_lines_at_lf_only(text[body_start:]))
-    headings: list[_Heading] = []
+    headings: list[Heading] = []
     links: list[Link] = []
     for block in blocks:
         line = first_line + block.first_line
         if block.level:
             name = displayed_text(block.content[: 4 * MAX_HEADING_CHARS], env)
             name = name[:MAX_HEADING_CHARS].strip()
-            headings.append((table.char_of(line), line, block.level, name))
+            headings.append(Heading(table.char_of(line), line, block.level, name))
         found = inline_links(block.content, env)
         if found:
             links.extend(_located(text, table, line, block, found))
@@ -143,18 +139,3 @@ def _opening_sections(text: str, front_matter: FrontMatter | None) -> Iterable[S
         return ()
     kind = SectionKind.FRONT_MATTER if front_matter.is_well_formed else SectionKind.BODY
     return (Section(0, front_matter.end_char, kind=kind),)
-
-
-def _sections(text: str, body_start: int, headings: list[_Heading]) -> Iterable[Section]:
-    """Sections from one heading to the next; text before the first one is a section of its own."""
-    first_start = headings[0][0] if headings else len(text)
-    if whole_text(text[body_start:first_start]):
-        yield Section(body_start, first_start)
-    path: list[tuple[int, str]] = []
-    for index, (start, line, level, name) in enumerate(headings):
-        end = headings[index + 1][0] if index + 1 < len(headings) else len(text)
-        while path and path[-1][0] >= level:
-            path.pop()
-        path.append((level, name))
-        names = tuple(part for _, part in path if part)
-        yield Section(start, end, heading_path=names, level=level, heading_line=line)

@@ -7,10 +7,14 @@ from collections.abc import Iterable
 from sqlindex.errors import DuplicateError, UsageError
 from sqlindex.parsing.code import CodeParser
 from sqlindex.parsing.csv_records import CsvParser
+from sqlindex.parsing.html import HtmlParser
 from sqlindex.parsing.ini import IniParser
 from sqlindex.parsing.json_keys import JsonParser
 from sqlindex.parsing.markdown import MarkdownParser
 from sqlindex.parsing.notebook import NotebookParser
+from sqlindex.parsing.org import OrgParser
+from sqlindex.parsing.rst import RstParser
+from sqlindex.parsing.tex import TexParser
 from sqlindex.parsing.text import TextParser
 from sqlindex.parsing.toml_keys import TomlParser
 from sqlindex.parsing.yaml_keys import YamlParser
@@ -81,10 +85,14 @@ def builtin_parsers() -> ParserRegistry:
         [
             CodeParser(),
             CsvParser(),
+            HtmlParser(),
             IniParser(),
             JsonParser(),
             MarkdownParser(),
             NotebookParser(),
+            OrgParser(),
+            RstParser(),
+            TexParser(),
             TextParser(),
             TomlParser(),
             YamlParser(),

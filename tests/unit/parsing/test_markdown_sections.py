@@ -8,7 +8,8 @@ from sqlindex.chunking.chunker import chunk_document
 from sqlindex.config import ChunkConfig
 from sqlindex.model.documents import ParsedDocument, Section, SectionKind
 from sqlindex.parsing import markdown_blocks
-from sqlindex.parsing.markdown import MAX_HEADING_CHARS, MarkdownParser
+from sqlindex.parsing.markdown import MarkdownParser
+from sqlindex.parsing.sections import MAX_HEADING_CHARS
 
 pytestmark = pytest.mark.req("A-9")
 

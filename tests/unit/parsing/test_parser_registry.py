@@ -24,7 +24,8 @@ class HostParser:
 def test_the_builtin_parsers_have_ids_and_versions() -> None:
     registry = builtin_parsers()
     assert registry.ids == (
-        *("code", "csv", "ini", "json", "markdown", "notebook", "text", "toml", "yaml"),
+        *("code", "csv", "html", "ini", "json", "markdown", "notebook", "org", "rst", "tex"),
+        *("text", "toml", "yaml"),
     )
     versions = {name: str(registry.parser(name).version) for name in registry.ids}
     assert versions.pop("markdown").startswith("1+markdown-it-")
