@@ -22,6 +22,7 @@ _COMMANDS = {
     "refresh": ("refresh_cmd", "Bring the index up to date with its sources."),
     "search": ("search_cmd", "Search: lexical, semantic or hybrid."),
     "get": ("get_cmd", "Print a document, some of its lines, or a chunk."),
+    "links": ("links_cmd", "List the links of a document, or those that lead to it."),
     "status": ("status_cmd", "Show what the index holds and what was refused."),
     "check": ("check_cmd", "Verify every invariant of the file."),
     "model": ("model_cmd", "Install, list and verify embedding models."),

@@ -163,7 +163,9 @@ def _wiki_link(state: StateInline, silent: bool) -> bool:
     if not silent:
         token = state.push("wiki_link", "", 0)
         token.content = (found[2] or "").strip() or target
-        is_picture = state.src[state.pos - 1 : state.pos] == "!" and target.lower().endswith(_PICTURES)
+        is_picture = state.src[state.pos - 1 : state.pos] == "!" and target.lower().endswith(
+            _PICTURES
+        )
         token.meta = {"target": target, "position": state.pos, "is_picture": is_picture}
     state.pos = found.end()
     return True

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from sqlindex.store.checksum import check8_of_values
 from sqlindex.store.driver import Connection, Row
+from sqlindex.store.links import put_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +112,7 @@ def stage_versions(
             )
         )
     connection.executemany(_INSERT, rows)
+    put_names(connection, build_id, source_id, [version.document_id for version in versions])
 
 
 def stage_removals(connection: Connection, build_id: int, version_ids: Sequence[int]) -> None:

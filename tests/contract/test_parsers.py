@@ -25,7 +25,7 @@ parser_ids = pytest.mark.parametrize("parser_id", REGISTRY.ids)
 odd_texts = st.one_of(
     st.text(max_size=200),
     st.text(
-        st.sampled_from("#>-=*`~[](){}!<|:\\ \t\r\n\n\x0c\u2028\x85\ufeff\0aä1."), max_size=300
+        st.sampled_from("#>-=*`~[](){}!<|:^\\ \t\r\n\n\x0c\u2028\x85\ufeff\0aä1."), max_size=300
     ),
 )
 
@@ -45,6 +45,27 @@ MARKDOWN: dict[str, Callable[[int], str]] = {
     "underline far away": lambda n: "a" * (n // 2) + "\n" + "b\n" * (n // 8) + "===",
     "blank lines": lambda n: "a" + "\n" * n,
     "one long line": lambda n: "äb " * (n // 3),
+    "bars": lambda n: "|" * n,
+    "lines of bars": lambda n: "|\n" * (n // 2),
+    "wide table": lambda n: "|a" * (n // 6) + "\n" + "|-" * (n // 6) + "\n" + "|b" * (n // 6),
+    "wide delimiter row": lambda n: "a\n" + "|:-:" * (n // 4) + "|x",
+    "delimiter rows that fit nothing": lambda n: "a|b\n-|-|-\n" * (n // 10),
+    "tables": lambda n: "|a|\n|-|\n|[b](c)|\n\n" * (n // 20),
+    "wiki links in a row": lambda n: "|a|\n|-|\n|" + "[[a\\|b]]|" * (n // 9),
+    "open wiki links": lambda n: "[[a|" * (n // 4),
+    "footnotes": lambda n: "[^1]: a\n" * (n // 8),
+    "nested footnotes": lambda n: ("[^1]: " * 99 + "a\n\n") * (n // 600),
+    "long footnote": lambda n: "[^1]:\n" + "    a\n\n" * (n // 7),
+    "footnote references": lambda n: "[^1]" * (n // 4),
+    "definitions": lambda n: "[a]: b\n" * (n // 7),
+    "callouts": lambda n: "> [!NOTE] a\n> b\n\n" * (n // 17),
+    "nested callouts": lambda n: (">" * 90 + " [!NOTE]\n") * (n // 99),
+    "items of paragraphs": lambda n: "- a\n\n  b\n\n" * (n // 11),
+    "headings in quotes": lambda n: "> a\n> # b\n" * (n // 10),
+    "HTML links": lambda n: "<div>\n" + "<a href=b>" * (n // 10),
+    "open HTML tags": lambda n: "<div>\n" + "<a href='" * (n // 9),
+    "open HTML comments": lambda n: "<div>\n" + "<!-- <a " * (n // 8),
+    "HTML links in a line": lambda n: "a " + "<a href='b'>" * (n // 12),
 }
 
 ANY: dict[str, Callable[[int], str]] = {
@@ -103,7 +124,7 @@ def check(text: str, parsed: ParsedDocument) -> None:
 def check_blocks(text: str, parsed: ParsedDocument) -> None:
     """In order, nested or disjoint, whole lines, each inside one section."""
     enclosing: list[Block] = []
-    before = (0, 0)
+    before = (-1, 0)
     for block in parsed.blocks:
         assert 0 <= block.start_char <= block.header_end_char <= block.end_char <= len(text)
         assert block.start_char == 0 or text[block.start_char - 1] == "\n"

@@ -153,7 +153,7 @@ def test_a_failure_of_markdown_it_leaves_one_section(monkeypatch: pytest.MonkeyP
     def fail(source: str) -> None:
         raise RecursionError
 
-    monkeypatch.setattr(markdown_blocks, "inline_blocks", fail)
+    monkeypatch.setattr(markdown_blocks, "block_structure", fail)
     text = "---\ntitle: T\n---\n# A\ntext\n"
     parsed = parse(text)
     assert [s.kind for s in parsed.sections] == [SectionKind.FRONT_MATTER, SectionKind.BODY]
