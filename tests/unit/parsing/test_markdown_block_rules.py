@@ -51,7 +51,16 @@ def test_headings_and_link_bearing_blocks_are_those_of_commonmark(source: str) -
     assert (found, structure.env.get("references")) == plain_blocks(source)
 
 
-ROWS = ["| a | b |", "|a|b|", "a | b", "| a \\| b | c", "|---|---|", "--- | :-:", "|-|", "| [x](y) | `"]
+ROWS = [
+    "| a | b |",
+    "|a|b|",
+    "a | b",
+    "| a \\| b | c",
+    "|---|---|",
+    "--- | :-:",
+    "|-|",
+    "| [x](y) | `",
+]
 GROUPS = st.tuples(
     st.sampled_from([("", ""), ("> ", "> "), ("1. > ", "   > ")]),
     st.lists(st.sampled_from([*ROWS, "text"]), min_size=1, max_size=8),

@@ -25,7 +25,7 @@ def test_the_builtin_parsers_have_ids_and_versions() -> None:
     registry = builtin_parsers()
     assert registry.ids == ("code", "markdown", "structured", "text")
     versions = {name: str(registry.parser(name).version) for name in registry.ids}
-    assert versions.pop("markdown").startswith("1+markdown-it-")
+    assert versions.pop("markdown").startswith("2+markdown-it-")
     assert set(versions.values()) == {"1"}
 
 
