@@ -143,7 +143,7 @@ def block_structure(source: str) -> Structure:
             footnotes += 1
         elif token.type == "footnote_close":
             footnotes -= 1
-    blocks = [*_single_blocks(source, tokens), *_items(tokens, env), *_definitions(tokens)]
+    blocks = [*_single_blocks(source, tokens), *_items(tokens, env), *_definitions(tokens, env)]
     return Structure(inlines, [b for b in blocks if b.end_line - b.first_line > 1], html, env)
 
 
@@ -168,6 +168,8 @@ def _items(tokens: list[Token], env: MutableMapping[str, Any]) -> Iterator[LineB
     for token in tokens:
         if token.type in _READ_AS_ONE and token.map is not None:
             lines_by_level[token.level].append(token.map[0])
+    if not lines_by_level:
+        return
     for lines in lines_by_level.values():
         lines.sort()
     for token in tokens:
@@ -178,8 +180,10 @@ def _items(tokens: list[Token], env: MutableMapping[str, Any]) -> Iterator[LineB
                 yield LineBlock(first_line, end_line)
 
 
-def _definitions(tokens: list[Token]) -> Iterator[LineBlock]:
+def _definitions(tokens: list[Token], env: MutableMapping[str, Any]) -> Iterator[LineBlock]:
     """Link reference definitions that follow one another line by line, as one block."""
+    if "references" not in env:
+        return
     run: list[int] | None = None
     for token in tokens:
         if token.type != "definition" or token.map is None:
