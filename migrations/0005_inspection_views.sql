@@ -47,7 +47,7 @@ WHERE d.born IS NOT NULL AND d.died IS NULL;
 CREATE VIEW v_backlink AS
 SELECT s.name AS source, d.document_id, d.path, f.document_id AS from_document_id, f.path AS from_path, l.line, l.label, l.target
 FROM document_version d JOIN source s USING(source_id) JOIN document_name n USING(version_id) JOIN link l ON l.key = n.key
-  JOIN document_version f ON f.parse_id = l.parse_id AND f.source_id = d.source_id AND f.version_id <> d.version_id
+  JOIN document_version f ON f.parse_id = l.parse_id AND +f.source_id = d.source_id AND f.version_id <> d.version_id
 WHERE d.born IS NOT NULL AND d.died IS NULL AND f.born IS NOT NULL AND f.died IS NULL;
 
 -- What the last refresh saw and did not index, and why; is_kept: an earlier version is still served.

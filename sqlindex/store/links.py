@@ -45,10 +45,11 @@ _BY_ID = f"""
     SELECT {_COLUMNS} FROM document_version d {_JOINS}
     WHERE d.source_id = :source_id AND d.document_id IN (SELECT value FROM json_each(:paths)) AND {_LIVE}
 """
+# The sign before source_id keeps SQLite from walking through all documents of the source.
 _BY_PATH = f"""
     SELECT {_COLUMNS} FROM document_version d {_JOINS}
     WHERE d.path IN (SELECT value FROM json_each(:paths)) AND d.path <> d.document_id
-      AND d.source_id = :source_id AND {_LIVE}
+      AND +d.source_id = :source_id AND {_LIVE}
     ORDER BY d.document_id
 """
 _OF_DOCUMENT = f"""

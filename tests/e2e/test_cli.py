@@ -279,7 +279,7 @@ def test_links_prints_where_links_lead_and_who_links_here(db: Path, folder: Path
         "links.md:4: pump → pump.md\n"
     )
     assert sqlindex("links", "pump.md", "--back", "--db", db).out == "links.md:4: pump → pump.md\n"
-    (link,) = _json("links", "guide/valve.md", "--back", db=db)["links"]  # type: ignore[misc]
+    (link,) = sqlindex("links", "guide/valve.md", "--back", "--db", db, "--json").json["links"]
     assert link["leads_to"]["heading_line"] == 5
     assert link["label"] == "v"
     assert sqlindex("links", "nothing.md", "--db", db).code == 3

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from sqlindex import Document, Index, LinkTarget
 from sqlindex.errors import UnknownDocumentError
 from sqlindex.search.links import slug
+from sqlindex.store import links
+from sqlindex.store.driver import Value, connect
 
 pytestmark = pytest.mark.req("A-13")
 
@@ -217,3 +219,26 @@ def test_the_shell_lists_links_and_possible_backlinks(
     ]
     columns = "document_id, from_document_id, line, label"
     assert shell(index.path, f"SELECT {columns} FROM v_backlink") == ["b/ziel.md|x.md|3|so"]
+
+
+@pytest.mark.parametrize(
+    ("statement", "parameters"),
+    [
+        (links._BY_ID, {"source_id": 1, "paths": "[]"}),
+        (links._BY_PATH, {"source_id": 1, "paths": "[]"}),
+        (links._NAMED, {"key": "a"}),
+        (links._TOWARDS, {"source_id": 1, "keys": "[]"}),
+        ("SELECT * FROM v_backlink WHERE document_id = :id", {"id": "a"}),
+    ],
+)
+def test_no_question_about_links_walks_through_all_documents(
+    index: Index, statement: str, parameters: dict[str, Value]
+) -> None:
+    fill(index, VAULT)
+    connection = connect(index.path, "ro")
+    plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}", parameters)]
+    connection.close()
+    assert plan
+    for step in plan:
+        assert not step.startswith("SCAN ") or "json_each" in step
+        assert "version_live (source_id=?)" not in step
