@@ -45,6 +45,7 @@ CREATE TABLE parse(
   title TEXT,
   date TEXT,
   tags TEXT NOT NULL,                                    -- JSON array
+  aliases TEXT NOT NULL,                                 -- JSON array: other names for wiki links
   front_matter TEXT NOT NULL,                            -- raw, without its fences
   chunks INTEGER NOT NULL,
   check8 BLOB NOT NULL,                                  -- over the parse with its sections, chunks and links
@@ -90,16 +91,20 @@ CREATE TABLE chunk(
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX chunk_text ON chunk(text_id) WHERE text_id IS NOT NULL;
 
--- Outgoing links as written; backlinks are a query over this table.
+-- Outgoing links as written; backlinks are a query over this table. Which document a target leads to is not
+-- stored: it is resolved when asked.
 CREATE TABLE link(
   parse_id INTEGER NOT NULL,
   ord INTEGER NOT NULL,
   target TEXT NOT NULL,
   label TEXT NOT NULL,
   start_char INTEGER NOT NULL,
+  line INTEGER NOT NULL,                                 -- 1-based
   is_wiki INTEGER NOT NULL CHECK(is_wiki IN (0, 1)),
+  key TEXT,                                              -- last part of the target without extension, folded; '.' for a folder, NULL within the document
   PRIMARY KEY(parse_id, ord)
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX link_key ON link(key) WHERE key IS NOT NULL;
 
 -- A document as some generations see it: those from born up to, not including, died.
 -- While a build runs its versions carry build_id and no born; publishing stamps born and died.
@@ -136,6 +141,17 @@ CREATE INDEX version_document ON document_version(document_id) WHERE born IS NOT
 CREATE INDEX version_path ON document_version(path) WHERE born IS NOT NULL AND path <> document_id;
 CREATE INDEX version_died ON document_version(died) WHERE died IS NOT NULL;
 CREATE INDEX version_parse ON document_version(parse_id);
+
+-- Names by which links may find a version: of its path, title, aliases and URI, made as link.key is.
+CREATE TABLE document_name(
+  version_id INTEGER NOT NULL,
+  key TEXT NOT NULL,
+  PRIMARY KEY(version_id, key)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX name_key ON document_name(key);
+-- a deleted version takes its names along
+CREATE TRIGGER version_names AFTER DELETE ON document_version
+BEGIN DELETE FROM document_name WHERE version_id = OLD.version_id; END;
 
 -- What the file system said when a file was last read: equal stats and no race mean equal bytes.
 CREATE TABLE file_stat(

@@ -36,6 +36,20 @@ CREATE VIEW v_vector AS
 SELECT vector_id >> 40 AS space_id, vector_id & 1099511627775 AS text_id, s.dimensions, v.norm, v.f32
 FROM vector v JOIN vector_space s ON s.space_id = v.vector_id >> 40;
 
+-- The links of the head's documents, as written.
+CREATE VIEW v_link AS
+SELECT s.name AS source, d.document_id, d.path, l.line, l.label, l.target, l.is_wiki, l.start_char, l.key
+FROM document_version d JOIN source s USING(source_id) JOIN link l USING(parse_id)
+WHERE d.born IS NOT NULL AND d.died IS NULL;
+
+-- Links of the head that may lead to a document, since they end in one of its names: document_id is the document,
+-- from_document_id where the link stands. Folders are not compared; 'sqlindex links --back' resolves them.
+CREATE VIEW v_backlink AS
+SELECT s.name AS source, d.document_id, d.path, f.document_id AS from_document_id, f.path AS from_path, l.line, l.label, l.target
+FROM document_version d JOIN source s USING(source_id) JOIN document_name n USING(version_id) JOIN link l ON l.key = n.key
+  JOIN document_version f ON f.parse_id = l.parse_id AND +f.source_id = d.source_id AND f.version_id <> d.version_id
+WHERE d.born IS NOT NULL AND d.died IS NULL AND f.born IS NOT NULL AND f.died IS NULL;
+
 -- What the last refresh saw and did not index, and why; is_kept: an earlier version is still served.
 CREATE VIEW v_refused AS
 SELECT s.name AS source, r.document_id, r.reason, r.detail, r.hint, r.is_kept

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from sqlindex.model.documents import RawDocument as RawDocument
     from sqlindex.model.documents import Refusal as Refusal
     from sqlindex.model.documents import RefusalReason as RefusalReason
+    from sqlindex.model.links import DocumentLink as DocumentLink
+    from sqlindex.model.links import LinkTarget as LinkTarget
     from sqlindex.model.requests import Filters as Filters
     from sqlindex.model.results import Chunk as Chunk
     from sqlindex.model.results import Hit as Hit
@@ -52,6 +54,8 @@ _MODULE_BY_NAME = {
     "Filters": "sqlindex.model.requests",
     "Chunk": "sqlindex.model.results",
     "StoredDocument": "sqlindex.model.stored",
+    "DocumentLink": "sqlindex.model.links",
+    "LinkTarget": "sqlindex.model.links",
     "Hit": "sqlindex.model.results",
     "SearchResult": "sqlindex.model.results",
     "Embedder": "sqlindex.ports",
@@ -71,6 +75,8 @@ __all__ = [
     "Hit",
     "Chunk",
     "StoredDocument",
+    "DocumentLink",
+    "LinkTarget",
     "RefreshReport",
     "Changes",
     "Progress",

@@ -21,6 +21,7 @@ from sqlindex.wiring import EMBEDDER_SETTING, Wiring, check_patterns, require_ho
 if TYPE_CHECKING:
     from sqlindex.filetypes.registry import FileTypeRegistry
     from sqlindex.indexing.report import Changes, ProgressSink, RefreshReport
+    from sqlindex.model.links import DocumentLink
     from sqlindex.model.results import Chunk, DocumentChunk, SearchResult
     from sqlindex.model.status import FileStatus, IndexStatus, RefusedDocument
     from sqlindex.model.stored import StoredDocument
@@ -528,6 +529,33 @@ class Index:
 
         with self._file.reading() as connection:
             return get_chunks(connection, path_or_id, source, uri_of)
+
+    def links(self, path_or_id: str, *, source: str | None = None) -> list[DocumentLink]:
+        """The links of a document of the head in order, each with the document that it leads to.
+
+        Cost: O(links of the document × log documents).
+
+        Raises:
+            UnknownDocumentError: there is no such document, or several sources have one.
+        """
+        from sqlindex.search.links import outgoing_links
+
+        with self._file.reading() as connection:
+            return outgoing_links(connection, path_or_id, source)
+
+    def backlinks(self, path_or_id: str, *, source: str | None = None) -> list[DocumentLink]:
+        """The links of the head's other documents that lead to this one.
+
+        By source, document id and position. Cost: O(links that end in one of the document's names
+        × log documents).
+
+        Raises:
+            UnknownDocumentError: there is no such document, or several sources have one.
+        """
+        from sqlindex.search.links import backlinks
+
+        with self._file.reading() as connection:
+            return backlinks(connection, path_or_id, source)
 
     def get_chunk(self, chunk_id: str) -> Chunk:
         """A chunk of the head by the id that a hit carries: O(chunks).

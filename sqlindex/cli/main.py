@@ -23,6 +23,7 @@ _COMMANDS = {
     "search": ("search_cmd", "Search: lexical, semantic or hybrid."),
     "get": ("get_cmd", "Print a document, some of its lines, or a chunk."),
     "chunks": ("chunks_cmd", "Show how a document is cut into chunks, and why."),
+    "links": ("links_cmd", "List the links of a document, or those that lead to it."),
     "status": ("status_cmd", "Show what the index holds and what was refused."),
     "check": ("check_cmd", "Verify every invariant of the file."),
     "model": ("model_cmd", "Install, list and verify embedding models."),

@@ -68,7 +68,12 @@ def stage_documents(
                 known = find_parse(connection, content_id, document.recipe)
                 if known is None:
                     parse_id = put_parse(
-                        connection, content_id, document.recipe, document.parse, document.chunks
+                        connection,
+                        content_id,
+                        document.recipe,
+                        document.text,
+                        document.parse,
+                        document.chunks,
                     )
                     known = (parse_id, len(document.chunks))
                 version = replace(version, parse_id=known[0], chunks=known[1])

@@ -227,6 +227,7 @@ class ParsedDocument:
         title: from the text (front matter or first heading), else None.
         date: ISO 8601, from front matter, else None.
         tags: from front matter, in order, without duplicates.
+        aliases: other names that wiki links may use for the document, from front matter.
         language: programming or markup language of the text (`python`, `markdown`, …).
         front_matter: raw front matter without its fences, or an empty string.
     """
@@ -239,4 +240,5 @@ class ParsedDocument:
     title: str | None = None
     date: str | None = None
     tags: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
     front_matter: str = ""

@@ -25,7 +25,7 @@ class FrontMatter:
         end_char: offset of the line after the closing fence.
         raw: the text between the fences.
         is_well_formed: whether it is a YAML mapping (or empty) within the bounds.
-        title, date, tags: as in `ParsedDocument`; empty if not well formed.
+        title, date, tags, aliases: as in `ParsedDocument`; empty if not well formed.
     """
 
     end_char: int
@@ -34,6 +34,7 @@ class FrontMatter:
     title: str | None = None
     date: str | None = None
     tags: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
 
 
 def find_front_matter(text: str) -> FrontMatter | None:
@@ -68,6 +69,7 @@ def find_front_matter(text: str) -> FrontMatter | None:
         title=_title(values.get("title")),
         date=date_of(values.get("date")),
         tags=tags_of(values.get("tags")),
+        aliases=_aliases(values.get("aliases", values.get("alias"))),
     )
 
 
@@ -141,3 +143,18 @@ def tags_of(value: object) -> tuple[str, ...]:
             tags[" ".join(name.split()).lstrip("#").strip()] = None
     tags.pop("", None)
     return tuple(tags)
+
+
+def _aliases(value: object) -> tuple[str, ...]:
+    """Names of a list, or of a text that parts them by commas."""
+    names: list[object]
+    if isinstance(value, str):
+        names = list(value.split(","))
+    elif isinstance(value, list):
+        names = value
+    else:
+        return ()
+    texts = (
+        " ".join(name.split()) for name in names if isinstance(name, str) and name not in _NULLS
+    )
+    return tuple(dict.fromkeys(text for text in texts if text))

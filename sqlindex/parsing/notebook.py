@@ -11,8 +11,8 @@ from itertools import pairwise
 from sqlindex.model.documents import ParsedDocument, Rendered, Section, SectionKind
 from sqlindex.parsing.json_keys import JSON_VERSION, JsonParser
 from sqlindex.parsing.json_tokens import TOKEN, rendered_escapes, unescaped
-from sqlindex.parsing.markdown import MAX_HEADING_CHARS, MarkdownParser
-from sqlindex.parsing.sections import line_end
+from sqlindex.parsing.markdown import MarkdownParser
+from sqlindex.parsing.sections import MAX_HEADING_CHARS, line_end
 
 NOTEBOOK_VERSION = 1
 """1: cells as sections under the headings of Markdown cells, scaffolding hidden."""

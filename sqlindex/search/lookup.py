@@ -32,7 +32,7 @@ def get_document(
     Raises:
         UnknownDocumentError: none, or more than one source has it; the hint names the sources.
     """
-    generation, name, document_id = _find(connection, path_or_id, source)
+    generation, name, document_id = find_document(connection, path_or_id, source)
     row = read_document(connection, generation, name, document_id)
     assert row is not None
     return _stored(row, generation, uri_of)
@@ -49,7 +49,7 @@ def get_chunks(
     Raises:
         UnknownDocumentError: none, or more than one source has it; the hint names the sources.
     """
-    generation, name, document_id = _find(connection, path_or_id, source)
+    generation, name, document_id = find_document(connection, path_or_id, source)
     return [
         DocumentChunk(
             **provenance(row, uri_of),
@@ -61,28 +61,6 @@ def get_chunks(
             connection, generation, name, document_id
         )
     ]
-
-
-def _find(connection: Connection, path_or_id: str, source: str | None) -> tuple[int, str, str]:
-    """(generation, source, document id) of the one document with that id or path."""
-    generation = read_head(connection).generation
-    if not _is_encodable(path_or_id) or not _is_encodable(source or ""):
-        raise UnknownDocumentError(
-            f"{path_or_id!r} is no document id", hint="ids write bytes that are no UTF-8 as \\xe9"
-        )
-    found = find_documents(connection, generation, path_or_id, source)
-    if len(found) != 1:
-        if found:
-            names = ", ".join(name for name, _ in found)
-            raise UnknownDocumentError(
-                f"{path_or_id!r} is in several sources",
-                hint=f"name one of them with --source (source=): {names}",
-            )
-        raise UnknownDocumentError(
-            f"generation {generation} has no document {path_or_id!r}",
-            hint="ids are paths relative to the source's folder; 'sqlindex status' lists the sources",
-        )
-    return generation, *found[0]
 
 
 def _stored(
@@ -108,6 +86,34 @@ def _stored(
         chunks=row.chunks,
         text=row.text,
     )
+
+
+def find_document(
+    connection: Connection, path_or_id: str, source: str | None
+) -> tuple[int, str, str]:
+    """(generation of the head, source, document id) of the document with that id or path.
+
+    Raises:
+        UnknownDocumentError: none, or more than one source has it; the hint names the sources.
+    """
+    generation = read_head(connection).generation
+    if not _is_encodable(path_or_id) or not _is_encodable(source or ""):
+        raise UnknownDocumentError(
+            f"{path_or_id!r} is no document id", hint="ids write bytes that are no UTF-8 as \\xe9"
+        )
+    found = find_documents(connection, generation, path_or_id, source)
+    if len(found) != 1:
+        if found:
+            names = ", ".join(name for name, _ in found)
+            raise UnknownDocumentError(
+                f"{path_or_id!r} is in several sources",
+                hint=f"name one of them with --source (source=): {names}",
+            )
+        raise UnknownDocumentError(
+            f"generation {generation} has no document {path_or_id!r}",
+            hint="ids are paths relative to the source's folder; 'sqlindex status' lists the sources",
+        )
+    return generation, *found[0]
 
 
 def get_chunk(

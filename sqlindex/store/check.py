@@ -16,6 +16,7 @@ from sqlindex.store.documents import damaged_versions
 from sqlindex.store.driver import Connection
 from sqlindex.store.head import Head, read_head
 from sqlindex.store.lexical import Analyse, lexical_rows
+from sqlindex.store.links import wrong_names
 from sqlindex.store.parses import damaged_parses
 from sqlindex.store.sources import list_sources, refusals
 
@@ -166,6 +167,8 @@ def find_faults(
         yield Finding("versions give their checksum", detail)
     for parse_id in damaged_parses(connection):
         yield Finding("parses give their checksum", f"parse {parse_id} is damaged")
+    for version_id in wrong_names(connection):
+        yield Finding("versions are found by their names", f"version {version_id}")
     step("vectors")
     yield from _vectors(connection)
     step("texts")

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from sqlindex.model.documents import FileStat
 from sqlindex.store.checksum import check8_of_values
 from sqlindex.store.driver import Connection, Row
+from sqlindex.store.links import put_names
 from sqlindex.store.scope import Scope, scope_conditions
 from sqlindex.store.sources import StatRow
 
@@ -143,6 +144,7 @@ def stage_versions(
             )
         )
     connection.executemany(_INSERT, rows)
+    put_names(connection, build_id, source_id, [version.document_id for version in versions])
 
 
 def stage_removals(connection: Connection, build_id: int, version_ids: Iterable[int]) -> None:

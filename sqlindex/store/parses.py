@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from sqlindex.model.chunks import ChunkSpan
-from sqlindex.model.documents import ParsedDocument
+from sqlindex.model.documents import Link, ParsedDocument
+from sqlindex.model.links import link_key
 from sqlindex.model.rendered import Rendered
 from sqlindex.store.checksum import check8_of_values
 from sqlindex.store.driver import Connection, Row
@@ -17,18 +18,18 @@ from sqlindex.store.stored_json import read_rendered, read_texts, write_rendered
 _FIND = "SELECT parse_id, chunks FROM parse WHERE content_id = :content_id AND recipe = :recipe"
 _CATALOG = "SELECT title, date, tags FROM parse WHERE parse_id = ?"
 _INSERT = """
-    INSERT INTO parse(content_id, recipe, language, title, date, tags, front_matter, chunks, check8)
-    VALUES(:content_id, :recipe, :language, :title, :date, :tags, :front_matter, :chunks, :check8)
+    INSERT INTO parse(content_id, recipe, language, title, date, tags, aliases, front_matter, chunks, check8)
+    VALUES(:content_id, :recipe, :language, :title, :date, :tags, :aliases, :front_matter, :chunks, :check8)
 """
 _INSERT_SECTION = "INSERT INTO section VALUES(?, ?, ?, ?, ?, ?, ?, ?)"
 _INSERT_CHUNK = "INSERT INTO chunk VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-_INSERT_LINK = "INSERT INTO link VALUES(?, ?, ?, ?, ?, ?)"
+_INSERT_LINK = "INSERT INTO link VALUES(?, ?, ?, ?, ?, ?, ?, ?)"
 _PUT_TEXT = "INSERT OR IGNORE INTO embedding_text(key) VALUES(?)"
 _TEXT_OF_KEY = "SELECT text_id FROM embedding_text WHERE key = ?"
 
-_PARSE = (
-    "SELECT recipe, language, title, date, tags, front_matter, chunks FROM parse WHERE parse_id = ?"
-)
+_PARSE = """
+    SELECT recipe, language, title, date, tags, aliases, front_matter, chunks FROM parse WHERE parse_id = ?
+"""
 _SECTIONS = """
     SELECT ord, start_char, end_char, level, heading_line, heading_path, kind
     FROM section WHERE parse_id = ? ORDER BY ord
@@ -38,7 +39,9 @@ _CHUNKS = """
       hex(fingerprint), cut, context, rendered
     FROM chunk WHERE parse_id = ? ORDER BY ord
 """
-_LINKS = "SELECT ord, target, label, start_char, is_wiki FROM link WHERE parse_id = ? ORDER BY ord"
+_LINKS = """
+    SELECT ord, target, label, start_char, line, is_wiki, key FROM link WHERE parse_id = ? ORDER BY ord
+"""
 
 
 _PLACE = """
@@ -105,11 +108,13 @@ def put_parse(
     connection: Connection,
     content_id: int,
     recipe: str,
+    text: str,
     parsed: ParsedDocument,
     chunks: Sequence[PreparedChunk],
 ) -> int:
     """Store a parse with its sections, chunks and links; its id."""
     tags = json.dumps(parsed.tags, ensure_ascii=False)
+    aliases = json.dumps(parsed.aliases, ensure_ascii=False)
     sections: list[Row] = [
         (
             ord_,
@@ -135,16 +140,14 @@ def put_parse(
         )
         for ord_, chunk in enumerate(chunks)
     ]
-    links: list[Row] = [
-        (ord_, link.target, link.label, link.start_char, int(link.is_wiki))
-        for ord_, link in enumerate(parsed.links)
-    ]
+    links = _link_rows(text, parsed.links)
     head = (
         recipe,
         parsed.language,
         parsed.title,
         parsed.date,
         tags,
+        aliases,
         parsed.front_matter,
         len(chunks),
     )
@@ -170,6 +173,7 @@ def put_parse(
             "title": parsed.title,
             "date": parsed.date,
             "tags": tags,
+            "aliases": aliases,
             "front_matter": parsed.front_matter,
             "chunks": len(chunks),
             "check8": check8,
@@ -233,6 +237,17 @@ def damaged_parses(connection: Connection) -> Iterator[int]:
         )
         if found != check8:
             yield parse_id
+
+
+def _link_rows(text: str, links: Sequence[Link]) -> list[Row]:
+    rows: list[Row] = []
+    line, position = 1, 0
+    for ord_, link in enumerate(links):
+        line += text.count("\n", position, link.start_char)
+        position = link.start_char
+        key = link_key(link.target, link.is_wiki)
+        rows.append((ord_, link.target, link.label, link.start_char, line, int(link.is_wiki), key))
+    return rows
 
 
 def _check8(

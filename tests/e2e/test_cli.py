@@ -269,6 +269,22 @@ def test_get_prints_documents_lines_and_chunks_as_they_are(db: Path, folder: Pat
 
 
 @pytest.mark.req("A-10")
+@pytest.mark.req("A-13")
+def test_links_prints_where_links_lead_and_who_links_here(db: Path, folder: Path) -> None:
+    (folder / "links.md").write_text("# L\n\n[v](guide/valve.md#valve) <https://x.y>\n[[pump]]\n")
+    assert sqlindex("refresh", "--db", db).code == 0
+    assert sqlindex("links", "links.md", "--db", db).out == (
+        "links.md:3: guide/valve.md#valve → guide/valve.md:5\n"
+        "links.md:3: https://x.y → -\n"
+        "links.md:4: pump → pump.md\n"
+    )
+    assert sqlindex("links", "pump.md", "--back", "--db", db).out == "links.md:4: pump → pump.md\n"
+    (link,) = sqlindex("links", "guide/valve.md", "--back", "--db", db, "--json").json["links"]
+    assert link["leads_to"]["heading_line"] == 5
+    assert link["label"] == "v"
+    assert sqlindex("links", "nothing.md", "--db", db).code == 3
+
+
 def test_get_gives_back_the_bytes_of_a_text_with_carriage_returns(db: Path, folder: Path) -> None:
     data = "# Größe\r\n\r\neins\rzwei \x1b[31m rot\r\n".encode()
     (folder / "cr.md").write_bytes(data)

@@ -138,3 +138,20 @@ def test_empty_front_matter_and_a_byte_order_mark_are_fine(text: str) -> None:
 def test_line_numbers_after_front_matter_count_from_the_top() -> None:
     parsed = parse("---\ntitle: x\n---\n\n# A\n")
     assert parsed.sections[-1].heading_line == 5
+
+
+@pytest.mark.req("A-9")
+@pytest.mark.parametrize(
+    ("lines", "aliases"),
+    [
+        ("aliases: [Alte  Seite, 'B, C', Alte Seite, null]", ("Alte Seite", "B, C")),
+        ("Aliases:\n  - eins\n  - 2", ("eins", "2")),
+        ("ALIAS: eins, zwei drei", ("eins", "zwei drei")),
+        ("aliases: {a: b}", ()),
+        ("aliases:", ()),
+    ],
+)
+def test_aliases_are_a_list_or_a_text(lines: str, aliases: tuple[str, ...]) -> None:
+    found = find_front_matter(f"---\n{lines}\n---\n")
+    assert found is not None
+    assert found.aliases == aliases

@@ -12,7 +12,7 @@ from sqlindex.parsing.markdown_blocks import (
     MAX_BLOCK_NESTING,
     InlineBlock,
     RawLinkMarkdown,
-    inline_blocks,
+    block_structure,
 )
 
 PARTS = [
@@ -46,6 +46,48 @@ def can_matter(block: InlineBlock) -> bool:
 @settings(max_examples=500, deadline=None)
 @given(st.lists(st.sampled_from(PARTS), max_size=40).map("".join))
 def test_headings_and_link_bearing_blocks_are_those_of_commonmark(source: str) -> None:
-    blocks, env = inline_blocks(source)
-    found = [block for block in blocks if can_matter(block)]
-    assert (found, env.get("references")) == plain_blocks(source)
+    structure = block_structure(source)
+    found = [block for block in structure.inlines if can_matter(block)]
+    assert (found, structure.env.get("references")) == plain_blocks(source)
+
+
+ROWS = [
+    "| a | b |",
+    "|a|b|",
+    "a | b",
+    "| a \\| b | c",
+    "|---|---|",
+    "--- | :-:",
+    "|-|",
+    "| [x](y) | `",
+]
+GROUPS = st.tuples(
+    st.sampled_from([("", ""), ("> ", "> "), ("1. > ", "   > ")]),
+    st.lists(st.sampled_from([*ROWS, "text"]), min_size=1, max_size=8),
+)
+
+
+def in_container(group: tuple[tuple[str, str], list[str]]) -> str:
+    (first, further), lines = group
+    return first + f"\n{further}".join(lines)
+
+
+def plain_tables(source: str) -> list[tuple[int, int]]:
+    markdown = RawLinkMarkdown("commonmark").enable("table").disable(["inline", "text_join"])
+    return [
+        (token.map[0], token.map[1])
+        for token in markdown.parse(source)
+        if token.type == "table_open" and token.map is not None and token.map[1] > token.map[0] + 1
+    ]
+
+
+@pytest.mark.req("A-9")
+@settings(max_examples=500, deadline=None)
+@given(st.lists(GROUPS.map(in_container), max_size=4).map("\n\n".join))
+def test_tables_are_those_of_markdown_it(source: str) -> None:
+    tables = [
+        (block.first_line, block.end_line)
+        for block in block_structure(source).blocks
+        if block.header_lines == 2
+    ]
+    assert tables == plain_tables(source)

@@ -36,6 +36,14 @@ def targets(text: str) -> list[tuple[str, str, bool]]:
         ("[[Seite#Teil|so genannt]]", "Seite#Teil", "so genannt", True),
         ("![[embedded.md]]", "embedded.md", "embedded.md", True),
         ("[[1]](u)", "u", "[1]", False),
+        ("[[Seite#^block]]", "Seite#^block", "Seite#^block", True),
+        ("[[#Hier]]", "#Hier", "#Hier", True),
+        ("|a|\n|-|\n|[[Seite\\|so]]|", "Seite", "so", True),
+        ("|a|b|\n|-|-|\n|`|[x](y) `|", "y", "x", False),
+        ("[^1]: Mit [Link](u).\n\n    Und\n", "u", "Link", False),
+        ('<div>\n<a class="x" HREF="a&amp;b.md">Zu <b>B</b></a>\n</div>', "a&b.md", "Zu B", False),
+        ("<p><a href=x.md><img alt='Bild'></a></p>", "x.md", "Bild", False),
+        ("Text <a href='x.md'>*so*</a>.", "x.md", "so", False),
     ],
 )
 def test_each_form_of_link(text: str, target: str | None, label: str | None, is_wiki: bool) -> None:
@@ -56,6 +64,9 @@ def test_each_form_of_link(text: str, target: str | None, label: str | None, is_
         "[a] (b)",
         "[[]] [[ ]] [[|x]]",
         "[^1] [x]",
+        "[^1]\n\n[^1]: https://x.example",
+        "![[bild.PNG]]",
+        "<div>\n<!-- <a href='x'>y</a> -->\n<a name='z'>",
         "https://bare.example",
     ],
 )
@@ -75,6 +86,8 @@ def test_what_is_no_link(text: str) -> None:
         ["## heading [a](b) ##"],
         ["setext [a](b)", "more [a](b)", "==="],
         ["\ufeff# [a](b)"],
+        ["| x | y |", "|---|---|", "| [a](b) |  ä [a](b)|"],
+        ["> \tx | y", "> -|-", "> [a](b) | [a](b)"],
         ["- x", "lazy [a](b)"],
     ],
 )

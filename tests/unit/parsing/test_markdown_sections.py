@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
+import tarfile
+from pathlib import Path
+
+import cmarkgfm
 import pytest
 
 from sqlindex.chunking.chunker import chunk_document
 from sqlindex.config import ChunkConfig
 from sqlindex.model.documents import ParsedDocument, Section, SectionKind
 from sqlindex.parsing import markdown_blocks
+from sqlindex.parsing.front_matter import find_front_matter
 from sqlindex.parsing.markdown import MarkdownParser
 from sqlindex.parsing.sections import MAX_HEADING_CHARS
 
@@ -85,6 +91,11 @@ def test_a_heading_closes_deeper_and_equal_ones() -> None:
         ("# a &amp; b &#x2192; \\*c\\*", "a & b → *c*"),
         ("# ![alt](i.png) [[page|alias]]", "alt alias"),
         ("# a <b>c</b>", "a c"),
+        ("# <b>c</b>", "c"),
+        ('# <a href="x"><img src="y" alt="Das &amp; Logo"></a>', "Das & Logo"),
+        ('# <img alt="Logo"> Name', "Name"),
+        ("# a {#id}", "a {#id}"),
+        ("> a\n> b\n> ---", "a b"),
         ("## closed ##  ", "closed"),
         ("two\nlines  \nhere\n===", "two lines here"),
         ("> # quoted", "quoted"),
@@ -106,10 +117,36 @@ def test_a_heading_is_named_by_what_it_displays(source: str, displayed: str) -> 
         "\\# escaped",
         "<!--\n# comment\n-->",
         "a\n\n---",
+        "- ```\n  # comment\n  ```",
+        "> ~~~\n> # comment\n> ~~~",
+        "a <!-- b\nc\n-->",
     ],
 )
 def test_what_commonmark_takes_for_no_heading_is_none(source: str) -> None:
     assert headings(source) == []
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("name", ["docs-large/tree.tar.gz", "docs-history/new.tar.gz"])
+def test_headings_of_real_files_are_those_of_another_commonmark_parser(
+    data: Path, name: str
+) -> None:
+    count = 0
+    with tarfile.open(data / name) as archive:
+        for member in archive:
+            if not member.name.endswith(".md"):
+                continue
+            file = archive.extractfile(member)
+            assert file is not None
+            text = file.read().decode("utf-8")
+            front_matter = find_front_matter(text)
+            body = text[front_matter.end_char :] if front_matter else text
+            page = cmarkgfm.markdown_to_html(body)
+            levels = [int(level) for level in re.findall(r"<h([1-6])>", page)]
+            found = [s.level for s in parse(text).sections if s.heading_line]
+            assert found == levels, member.name
+            count += len(found)
+    assert count > 4_000
 
 
 def test_an_empty_heading_opens_a_section_without_a_name() -> None:
@@ -154,7 +191,7 @@ def test_a_failure_of_markdown_it_leaves_one_section(monkeypatch: pytest.MonkeyP
     def fail(source: str) -> None:
         raise RecursionError
 
-    monkeypatch.setattr(markdown_blocks, "inline_blocks", fail)
+    monkeypatch.setattr(markdown_blocks, "block_structure", fail)
     text = "---\ntitle: T\n---\n# A\ntext\n"
     parsed = parse(text)
     assert [s.kind for s in parsed.sections] == [SectionKind.FRONT_MATTER, SectionKind.BODY]

@@ -1,0 +1,44 @@
+"""`sqlindex links`: the links of a document and where they lead, or who links to it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from sqlindex.cli.options import db_option, json_option
+from sqlindex.cli.output import print_json, print_text
+from sqlindex.index import Index
+from sqlindex.model.links import DocumentLink
+
+
+@click.command("links")
+@click.argument("document")
+@click.option("--back", is_flag=True, help="The links of other documents that lead to it.")
+@click.option("--source", metavar="NAME", help="The source, when several have the document.")
+@json_option
+@db_option
+def command(document: str, back: bool, source: str | None, as_json: bool, db: Path) -> None:
+    """List the links of DOCUMENT, a path or id, with the documents that they lead to.
+
+    One line each: where it stands, its target, and behind the arrow the document with the line of
+    the heading that it names; `-` where it leads to no document of the index.
+    """
+    with Index.open(db) as index:
+        ask = index.backlinks if back else index.links
+        links = ask(document, source=source)
+    if as_json:
+        print_json({"links": [asdict(link) for link in links]})
+        return
+    for link in links:
+        print_text(f"{link.document_id}:{link.line}: {link.target} → {_document(link)}")
+
+
+def _document(link: DocumentLink) -> str:
+    found = link.leads_to
+    if found is None:
+        return "-"
+    source = "" if found.source == link.source else f"{found.source}: "
+    line = "" if found.heading_line is None else f":{found.heading_line}"
+    return f"{source}{found.document_id}{line}"

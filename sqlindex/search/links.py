@@ -1,0 +1,278 @@
+"""Where links lead: resolved when asked, against the documents of the head.
+
+A target is text that a parser found; which parser does not matter. What it leads to is never
+stored: another document may come or go and change it.
+
+- A *path* is relative to the linking document's folder, or from `/` on to its source's root. It is
+  tried as it stands, then with the extension of the linking document and the usual ones of texts,
+  then as a folder with an `index`, `README` or `_index`. It never leaves the source.
+- A *wiki link* names a document of its source by the end of its path (with or without extension),
+  else by its title, else by an alias, in any case. Of several, one in the linking document's
+  folder comes first, then the one in the fewest folders, then the first by path.
+- A *URL* leads to the document with that URI; a `file:` URL to the file of a folder.
+- `#anchor` names a heading by the slug that GitHub makes of it (or Python-Markdown, which makes one
+  hyphen of several), by an id written behind it (`{#id}`), or as wiki links do: by its text, or by several from the outer to the inner.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from urllib.parse import unquote_to_bytes
+
+from sqlindex.model.links import (
+    DocumentLink,
+    LinkTarget,
+    TargetParts,
+    document_keys,
+    folded,
+    name_key,
+    stem,
+    target_parts,
+)
+from sqlindex.search.lookup import find_document
+from sqlindex.store.driver import Connection
+from sqlindex.store.links import (
+    DocumentPlace,
+    LinkRow,
+    headings_of,
+    links_of,
+    links_towards,
+    named_places,
+    place_of,
+    places,
+    roots,
+)
+
+EXTENSIONS = ("md", "markdown", "rst", "org", "txt", "html", "htm", "tex", "ipynb")
+"""Extensions that a link may leave out, in the order tried."""
+
+FOLDER_PAGES = ("index", "README", "Readme", "readme", "_index")
+"""Names of the document that stands for its folder, in the order tried."""
+
+_WRITTEN_ID = re.compile(r"[ \t]*\{:?[ \t]*#([^\s{}]+)[^{}]*\}[ \t]*$")
+_HYPHENS = re.compile(r"-+")
+_FILE_URL = re.compile(r"file:(?://(?:localhost)?(?=/))?(/[^?#]*)", re.IGNORECASE)
+
+
+def outgoing_links(
+    connection: Connection, path_or_id: str, source: str | None
+) -> list[DocumentLink]:
+    """The links of a document in order: O(links × log documents).
+
+    Raises:
+        UnknownDocumentError: there is no such document, or several sources have one.
+    """
+    place = _find(connection, path_or_id, source)
+    resolver = _Resolver(connection)
+    return [resolver.link(place, link) for link in links_of(connection, place.parse_id)]
+
+
+def backlinks(connection: Connection, path_or_id: str, source: str | None) -> list[DocumentLink]:
+    """The links that lead to a document from others, by source, document id and position.
+
+    Reads the links whose target ends in a name of the document, whatever its folder.
+
+    Raises:
+        UnknownDocumentError: there is no such document, or several sources have one.
+    """
+    place = _find(connection, path_or_id, source)
+    resolver = _Resolver(connection)
+    keys = document_keys(place.path, place.title, place.aliases, place.uri)
+    wanted = (place.source_id, place.document_id)
+    found = []
+    for linking, link in links_towards(connection, place.source_id, keys):
+        if (linking.source_id, linking.document_id) != wanted:
+            target = resolver.resolve(linking, link)
+            if target is not None and (target.source_id, target.document_id) == wanted:
+                found.append(resolver.link(linking, link))
+    return found
+
+
+def _find(connection: Connection, path_or_id: str, source: str | None) -> DocumentPlace:
+    _, name, document_id = find_document(connection, path_or_id, source)
+    return place_of(connection, name, document_id)
+
+
+class _Resolver:
+    """Resolves links of one read transaction, and remembers what it looked up."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._named: dict[str, list[DocumentPlace]] = {}
+        self._headings: dict[int, list[_Heading]] = {}
+
+    def link(self, place: DocumentPlace, link: LinkRow) -> DocumentLink:
+        """A stored link with where it leads."""
+        parts = target_parts(link.target, link.is_wiki)
+        found = self.resolve(place, link)
+        leads_to = None
+        if found is not None:
+            line = self._heading_line(found, parts.anchor, link.is_wiki)
+            leads_to = LinkTarget(found.source, found.document_id, parts.anchor, line)
+        return DocumentLink(
+            place.source,
+            place.document_id,
+            link.line,
+            link.start_char,
+            link.target,
+            link.label,
+            link.is_wiki,
+            leads_to,
+        )
+
+    def resolve(self, place: DocumentPlace, link: LinkRow) -> DocumentPlace | None:
+        """The document that a link in the document at `place` leads to, or None."""
+        parts = target_parts(link.target, link.is_wiki)
+        if parts.is_url:
+            return self._by_url(link.target, parts)
+        if not parts.path:
+            return place if link.target else None
+        is_path = not link.is_wiki or parts.path.startswith(("./", "../"))
+        return self._by_path(place, parts.path) if is_path else self._by_name(place, parts.path)
+
+    def _by_path(self, place: DocumentPlace, path: str) -> DocumentPlace | None:
+        if place.source_kind == "folder":
+            path = path.replace("\\", "\\\\")  # as in the ids of files
+        folder = [] if path.startswith("/") else place.path.split("/")[:-1]
+        for part in path.split("/"):
+            if part == "..":
+                if not folder:
+                    return None
+                folder.pop()
+            elif part not in ("", "."):
+                folder.append(part)
+        joined = "/".join(folder)
+        own = place.path[len(stem(place.path)) + 1 :]
+        extensions = list(dict.fromkeys((own, *EXTENSIONS) if own else EXTENSIONS))
+        names = [] if path.endswith(("/", "/.", "..")) or path == "." else [joined]
+        names += [f"{joined}.{extension}" for extension in extensions if names]
+        base = f"{joined}/" if joined else ""
+        names += [f"{base}{page}.{extension}" for extension in extensions for page in FOLDER_PAGES]
+        found = places(self._connection, place.source_id, names)
+        if not found and not joined.isascii():
+            composed = [unicodedata.normalize("NFC", name) for name in names]
+            found = [
+                other
+                for other in self._documents_named(name_key(path))
+                if other.source_id == place.source_id
+                and unicodedata.normalize("NFC", other.path) in composed
+            ]
+            names = composed
+        order = {name: number for number, name in enumerate(names)}
+
+        def position(other: DocumentPlace) -> int:
+            composed_path = unicodedata.normalize("NFC", other.path)
+            known = (order.get(name) for name in (other.document_id, other.path, composed_path))
+            return min(number for number in known if number is not None)
+
+        return min(found, key=position, default=None)
+
+    def _by_name(self, place: DocumentPlace, name: str) -> DocumentPlace | None:
+        wanted = folded(name.strip("/"))
+        folder = place.path.rpartition("/")[0]
+        best: tuple[tuple[int, bool, int, str, str], DocumentPlace] | None = None
+        for other in self._documents_named(name_key(name)):
+            if other.source_id != place.source_id:
+                continue
+            path = folded(other.path)
+            if any(f"/{end}".endswith(f"/{wanted}") for end in (path, stem(path))):
+                rank = 0
+            elif folded(other.title) == wanted:
+                rank = 1
+            elif wanted in map(folded, other.aliases):
+                rank = 2
+            else:
+                continue
+            other_folder = other.path.rpartition("/")[0]
+            depth = other.path.count("/")
+            key = (rank, other_folder != folder, depth, other.path, other.document_id)
+            if best is None or key < best[0]:
+                best = (key, other)
+        return None if best is None else best[1]
+
+    def _by_url(self, target: str, parts: TargetParts) -> DocumentPlace | None:
+        file_path = _FILE_URL.match(target)
+        if file_path is not None:
+            path = unquote_to_bytes(file_path[1]).replace(b"\\", b"\\\\")
+            found = self._by_file(path.decode("utf-8", "backslashreplace"))
+            if found is not None:
+                return found
+        uris = (target, target.partition("#")[0])
+        named = self._documents_named(name_key(parts.path))
+        return next((place for uri in uris for place in named if place.uri == uri), None)
+
+    def _by_file(self, path: str) -> DocumentPlace | None:
+        for source_id, root in roots(self._connection):
+            prefix = root.rstrip("/") + "/"
+            if path.startswith(prefix):
+                found = places(self._connection, source_id, [path[len(prefix) :]])
+                if found:
+                    return found[0]
+        return None
+
+    def _documents_named(self, key: str) -> list[DocumentPlace]:
+        if key not in self._named:
+            self._named[key] = named_places(self._connection, key)
+        return self._named[key]
+
+    def _heading_line(self, place: DocumentPlace, anchor: str, is_wiki: bool) -> int | None:
+        if not anchor or (is_wiki and anchor.startswith("^")):
+            return None
+        if place.parse_id not in self._headings:
+            found = headings_of(self._connection, place.parse_id)
+            self._headings[place.parse_id] = list(_headings(found))
+        headings = self._headings[place.parse_id]
+        if is_wiki:
+            outer_to_inner = [slug(part) for part in anchor.split("#")]
+            return next((h.line for h in headings if h.is_under(outer_to_inner)), None)
+        wanted = anchor.lower()
+        return next((h.line for h in headings if wanted in h.anchors), None)
+
+
+class _Heading:
+    """A heading with all that an anchor may call it."""
+
+    __slots__ = ("anchors", "line", "path")
+
+    def __init__(self, line: int, path: list[str], anchors: set[str]) -> None:
+        self.line = line
+        self.path = path
+        self.anchors = anchors
+
+    def is_under(self, outer_to_inner: list[str]) -> bool:
+        """Whether it is the last of these headings, below the others in their order."""
+        if not self.path or self.path[-1] != outer_to_inner[-1]:
+            return False
+        above = iter(self.path)
+        return all(part in above for part in outer_to_inner)
+
+
+def _headings(found: list[tuple[int, tuple[str, ...]]]) -> Iterator[_Heading]:
+    count_by_slug: dict[str, int] = {}
+    for line, path in found:
+        name = path[-1] if path else ""
+        written = _WRITTEN_ID.search(name)
+        bare = name[: written.start()] if written is not None else name
+        anchors = set() if written is None else {written[1].lower()}
+        for text in dict.fromkeys((name, bare)):
+            made = slug(text)
+            number = count_by_slug.get(made, 0)
+            count_by_slug[made] = number + 1
+            anchor = f"{made}-{number}" if number else made
+            anchors |= {anchor, _HYPHENS.sub("-", anchor)}
+        yield _Heading(line, [slug(_WRITTEN_ID.sub("", part)) for part in path], anchors)
+
+
+def slug(heading: str) -> str:
+    """The anchor that GitHub gives a heading of that text, before it numbers equal ones.
+
+    Lower case; letters, digits, marks, `_` and `-` stay, a space becomes `-`, all else goes.
+    """
+    kept = (
+        c
+        for c in heading.strip().lower()
+        if c in " -_" or c.isalnum() or unicodedata.category(c) in ("Mn", "Mc", "Me", "Pc")
+    )
+    return "".join(kept).replace(" ", "-")
