@@ -39,7 +39,7 @@ _CAUSES = {
     26: ("is not an SQLite database", "name an SQLite file that is not encrypted"),
 }
 _ERROR = 1
-_HOT_JOURNAL = 776
+_READONLY = 8
 
 
 def main() -> None:
@@ -79,7 +79,8 @@ def explained(exc: Exception, path: Path) -> SqlindexError:
             f"database {_shown(path)} refuses the statement: {exc}",
             hint="a query is one SELECT that only reads tables and calls functions",
         )
-    if code == _HOT_JOURNAL:
+    # Not every driver tells the extended code SQLITE_READONLY_ROLLBACK.
+    if code & 0xFF == _READONLY and _size(Path(f"{path}-journal")):
         return SourceError(
             f"database {_shown(path)} was left in the middle of a write, and its journal "
             "cannot be rolled back without changing it",
