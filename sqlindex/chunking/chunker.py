@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from sqlindex.chunking.blocks import HeaderFinder, block_ends, fitting_spans
 from sqlindex.chunking.boundaries import boundary_strength, cut_at, torn
 from sqlindex.chunking.embedding_text import embedding_text, lost_heading
-from sqlindex.chunking.headings import is_direct_descendant, is_heading_only
+from sqlindex.chunking.headings import is_direct_descendant
 from sqlindex.chunking.lines import LineTable
 from sqlindex.chunking.token_limit import TokenLimit
 from sqlindex.config import ChunkConfig
@@ -120,7 +120,7 @@ def _groups(text: str, parsed: ParsedDocument) -> Iterator[tuple[int, int, int]]
     joined_start: int | None = None
     for position, (index, start, end) in enumerate(spans):
         section = parsed.sections[index]
-        if position + 1 < len(spans) and is_heading_only(text, start, end, section):
+        if position + 1 < len(spans) and section.is_bare:
             following = parsed.sections[spans[position + 1][0]]
             if is_direct_descendant(following, section):
                 joined_start = start if joined_start is None else joined_start

@@ -175,6 +175,8 @@ class Section:
             first (below decorators, comments); 0 if the section has none of its own: the text
             before the first one, or what stands in a class after its last method.
         kind: see `SectionKind`.
+        is_bare: whether the section holds nothing but its heading; it then joins the section right
+            below it.
     """
 
     start_char: int
@@ -183,6 +185,7 @@ class Section:
     level: int = 0
     heading_line: int = 0
     kind: SectionKind = SectionKind.BODY
+    is_bare: bool = False
 
 
 @dataclass(frozen=True, slots=True)

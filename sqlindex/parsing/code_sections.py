@@ -55,7 +55,15 @@ class _Builder:
         """What was added, each section up to the start of the next one."""
         ends = [start for start, _, _ in self._starts[1:]] + [len(self._text)]
         return tuple(
-            Section(start, end, path, len(path), heading_line)
+            Section(
+                start,
+                end,
+                path,
+                len(path),
+                heading_line,
+                # The one line that opens a class says as little alone as a heading does.
+                is_bare=heading_line > 0 and "\n" not in self._text[start:end].strip(),
+            )
             for (start, path, heading_line), end in zip(self._starts, ends, strict=True)
         )
 

@@ -258,7 +258,8 @@ class _Page:
         text_end = end if is_closed or heading.text_end is None else heading.text_end
         name = self._reading(heading, text_end).rstrip("¶ ")  # the sign of a link to itself
         level = _HEADING_LEVEL[heading.tag.name]
-        self.headings.append(Heading(self._lines.char_of(line), line, level, name))
+        behind = self._text.find(">", text_end) + 1 if is_closed else text_end
+        self.headings.append(Heading(self._lines.char_of(line), line, level, name, behind))
 
     def _end_link(self, end: int) -> None:
         link, self._link = self._link, None

@@ -94,7 +94,8 @@ def _structure(
         if inline.level:
             name = displayed_text(inline.content[: 4 * MAX_HEADING_CHARS], found.env)
             name = name[:MAX_HEADING_CHARS].strip()
-            headings.append(Heading(table.char_of(line), line, inline.level, name))
+            end = table.end_of(first_line + inline.end_line - 1)
+            headings.append(Heading(table.char_of(line), line, inline.level, name, end))
         inline_found = inline_links(inline.content, found.env)
         if inline_found:
             links.extend(_located(text, table, line, inline, inline_found))

@@ -53,12 +53,14 @@ class InlineBlock:
 
     Attributes:
         first_line: 0-based line of its first character.
+        end_line: line behind its last one; an underline counts.
         content: source of its inline text, quote and list markers taken off each line.
         level: 1 to 6 for headings, 0 for paragraphs and cells.
         column: of a cell, how many characters stand before it in its line; else None.
     """
 
     first_line: int
+    end_line: int
     content: str
     level: int
     column: int | None = None
@@ -136,7 +138,7 @@ def block_structure(source: str) -> Structure:
             level = 0
         elif token.type == "inline" and token.map is not None:
             column = token.meta.get("column")
-            inlines.append(InlineBlock(token.map[0], token.content, level, column))
+            inlines.append(InlineBlock(token.map[0], token.map[1], token.content, level, column))
         elif token.type == "html_block" and token.map is not None:
             html.append((token.map[0], token.map[1]))
         elif token.type == "footnote_open":
@@ -294,6 +296,7 @@ def _paragraph_or_setext_heading(
     state.line = next_line + 1 if level else next_line
     if level:
         _push_inline(state, start_line, next_line, f"h{level}")
+        state.tokens[-2].map = [start_line, next_line + 1]
         return True
     if parent_type == "list":
         state.env[_ITEM_PARAGRAPHS].append((state.level, start_line))

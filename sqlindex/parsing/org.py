@@ -111,7 +111,8 @@ class _Outline:
         if headline:
             name = self._displayed(text[headline.end() :][: 4 * MAX_HEADING_CHARS])
             start = self.lines.starts[line]
-            self.headings.append(Heading(start, line + 1, len(headline[1]), name))
+            end = start + len(text)
+            self.headings.append(Heading(start, line + 1, len(headline[1]), name, end))
             return line + 1
         first = text.lstrip(" \t")[:2]
         if first[:1] == "|":

@@ -161,7 +161,7 @@ class _Reader:
             return None if is_short else line + 2
         if underline != overline or (is_short and column_width(title) > len(overline)):
             return None if is_short else line + 3
-        self._add_heading(line, line + 1, overline[0] * 2)
+        self._add_heading(line, line + 1, line + 2, overline[0] * 2)
         return line + 3
 
     def _underlined_title(self, line: int, title: str) -> int | None:
@@ -170,17 +170,18 @@ class _Reader:
             return None
         if len(underline) < MIN_ADORNMENT and column_width(title) > len(underline):
             return None
-        self._add_heading(line, line, underline[0])
+        self._add_heading(line, line, line + 1, underline[0])
         return line + 2
 
-    def _add_heading(self, first_line: int, title_line: int, style: str) -> None:
+    def _add_heading(self, first_line: int, title_line: int, last_line: int, style: str) -> None:
         if style not in self._styles:
             self._styles.append(style)
         name = displayed_text(self._texts[title_line].strip()[: 4 * MAX_HEADING_CHARS])
         level = self._styles.index(style) + 1
-        start = self.lines.starts[first_line]
+        start, end = self.lines.starts[first_line], self.lines.starts[last_line]
+        end += len(self.lines.texts[last_line])
         self.headings.append(
-            Heading(start, title_line + 1, level, name[:MAX_HEADING_CHARS].strip())
+            Heading(start, title_line + 1, level, name[:MAX_HEADING_CHARS].strip(), end)
         )
 
     def _paragraph(self, line: int) -> int:

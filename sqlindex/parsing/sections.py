@@ -20,12 +20,14 @@ class Heading:
         line: 1-based line of the heading.
         level: depth from 1.
         name: what a reader sees of it, on one line; an empty one adds nothing to the path.
+        end_char: offset behind it and its markup, an underline included.
     """
 
     start_char: int
     line: int
     level: int
     name: str
+    end_char: int
 
 
 def whole_text(text: str) -> tuple[Section, ...]:
@@ -66,7 +68,8 @@ def heading_sections(
     def body(end: int) -> Iterator[Section]:
         if line or whole_text(text[position:end]):
             level = path[-1].level if line or names else 0
-            yield Section(position, end, names, level, line)
+            is_bare = line > 0 and not text[path[-1].end_char : end].strip()
+            yield Section(position, end, names, level, line, is_bare=is_bare)
 
     openings: list[tuple[int, Heading | None, int]] = [(h.start_char, h, 0) for h in headings]
     if raw_spans:

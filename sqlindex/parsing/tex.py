@@ -131,7 +131,8 @@ class _Reader:
             line = self._lines.line_of(start)
             if not self.headings or self.headings[-1].line != line:
                 line_start = self._lines.char_of(line)
-                self.headings.append(Heading(line_start, line, _LEVEL[name], words))
+                behind = self._text.find(argument, end) + len(argument) + 1
+                self.headings.append(Heading(line_start, line, _LEVEL[name], words, behind))
 
     def _argument(self, position: int, *, in_link: bool = False) -> str | None:
         """The argument in braces behind `position`, an optional one skipped; None without one."""

@@ -4,34 +4,53 @@ from __future__ import annotations
 
 import pytest
 
-from sqlindex.chunking.headings import is_direct_descendant, is_heading_only
+from sqlindex.chunking.chunker import chunk_document
+from sqlindex.chunking.headings import is_direct_descendant
+from sqlindex.config import ChunkConfig
 from sqlindex.model.documents import Section, SectionKind
+from sqlindex.parsing.registry import builtin_parsers
 
 pytestmark = pytest.mark.req("A-11")
 
 
 @pytest.mark.parametrize(
-    ("text", "is_bare"),
+    ("parser_id", "text", "is_bare"),
     [
-        ("# A", True),
-        ("A\n===", True),
-        ("A\nB\n---", True),
-        ("> A\n> ---", True),
-        ("- ## A", True),
-        ("# A\ntext", False),
-        ("# A\n---", False),
-        ("A\n===\ntext", False),
-        ("A\n===\ntext\n---", False),
-        ("A\n===\n\ntext\n---", False),
+        ("markdown", "# A", True),
+        ("markdown", "A\n===", True),
+        ("markdown", "A\nB\n---", True),
+        ("markdown", "> A\n> ---", True),
+        ("markdown", "- ## A\n\n", True),
+        ("markdown", "# A\ntext", False),
+        ("markdown", "# A\n---", False),
+        ("markdown", "A\n===\ntext", False),
+        ("markdown", "A\n===\ntext\n\n---", False),
+        ("rst", "A\n~~~\n\n", True),
+        ("rst", "===\n A\n===\n", True),
+        ("rst", "A\n~~~\ntext", False),
+        ("org", "* A :tag:\n", True),
+        ("org", "* A\ntext", False),
+        ("html", "<h1>A</h1>\n", True),
+        ("html", "<h1>A</h1><p>text</p>", False),
+        ("html", "<h1>A</h1>\ntext", False),
+        ("tex", "\\section*{A}\n", True),
+        ("tex", "\\section[a]{A}text", False),
     ],
 )
-def test_a_section_is_bare_if_nothing_follows_its_heading(text: str, is_bare: bool) -> None:
-    section = Section(0, len(text), ("A",), 1, 1)
-    assert is_heading_only(text, 0, len(text), section) is is_bare
+def test_a_section_is_bare_if_nothing_follows_its_heading(
+    parser_id: str, text: str, is_bare: bool
+) -> None:
+    (section,) = builtin_parsers().parser(parser_id).parse(text, parser_id).sections
+    assert section.heading_path
+    assert section.is_bare is is_bare
 
 
-def test_text_before_the_first_heading_is_never_bare() -> None:
-    assert not is_heading_only("word", 0, 4, Section(0, 4))
+def test_a_bare_heading_joins_the_section_right_below_it() -> None:
+    text = "Teil\n====\n\nKapitel\n-------\n\nEs läuft.\n"
+    parsed = builtin_parsers().parser("rst").parse(text, "rst")
+    (chunk,) = chunk_document(text, parsed, ChunkConfig())
+    assert (chunk.start_line, chunk.end_line) == (1, 7)
+    assert parsed.sections[chunk.section].heading_path == ("Teil", "Kapitel")
 
 
 def test_only_a_deeper_body_section_is_a_descendant() -> None:

@@ -120,8 +120,8 @@ def test_a_chunk_stays_within_its_section() -> None:
 def test_bare_headings_join_the_section_below_them() -> None:
     text = "# A\n\n## B\n\n### C\ntext\n"
     sections = (
-        Section(0, 5, ("A",), 1, 1),
-        Section(5, 11, ("A", "B"), 2, 3),
+        Section(0, 5, ("A",), 1, 1, is_bare=True),
+        Section(5, 11, ("A", "B"), 2, 3, is_bare=True),
         Section(11, len(text), ("A", "B", "C"), 3, 5),
     )
     (chunk,) = chunks_of(text, ChunkConfig(), sections)
@@ -132,7 +132,7 @@ def test_bare_headings_join_the_section_below_them() -> None:
 @pytest.mark.req("A-11")
 def test_a_bare_heading_before_a_sibling_is_a_chunk() -> None:
     text = "# A\n# B\ntext\n"
-    sections = (Section(0, 4, ("A",), 1, 1), Section(4, 13, ("B",), 1, 2))
+    sections = (Section(0, 4, ("A",), 1, 1, is_bare=True), Section(4, 13, ("B",), 1, 2))
     assert [c.section for c in chunks_of(text, ChunkConfig(), sections)] == [0, 1]
 
 

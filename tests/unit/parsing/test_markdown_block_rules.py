@@ -27,14 +27,16 @@ def plain_blocks(source: str) -> tuple[list[InlineBlock], Any]:
     markdown = RawLinkMarkdown("commonmark", {"maxNesting": MAX_BLOCK_NESTING})
     markdown.disable(["inline", "text_join"])
     env: dict[str, Any] = {}
-    blocks, level = [], 0
+    blocks, level, heading_end = [], 0, 0
     for token in markdown.parse(source, env):
         if token.type == "heading_open":
             level = int(token.tag[1:])
+            heading_end = token.map[1] if token.map else 0
         elif token.type == "heading_close":
             level = 0
         elif token.type == "inline" and token.map is not None:
-            blocks.append(InlineBlock(token.map[0], token.content, level))
+            end = heading_end if level else token.map[1]
+            blocks.append(InlineBlock(token.map[0], end, token.content, level))
     return [block for block in blocks if can_matter(block)], env.get("references")
 
 
