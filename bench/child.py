@@ -6,6 +6,7 @@ A fresh process has cold caches of ours and a peak memory of its own.
 from __future__ import annotations
 
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -66,6 +67,16 @@ def _markdown_it(folder: str) -> Mapping[str, float]:
     return {"files": files}
 
 
+def _stat(folder: str) -> Mapping[str, float]:
+    """Walk a folder and look at every file, as a refresh must at least."""
+    files = 0
+    for base, _, names in os.walk(folder):
+        for name in names:
+            os.lstat(os.path.join(base, name))
+            files += 1
+    return {"files": files}
+
+
 def _build(index_path: str, chunks: str) -> Mapping[str, float]:
     """A lexical index of seeded texts, one chunk each."""
     from bench.data import Texts
@@ -82,6 +93,7 @@ def _build(index_path: str, chunks: str) -> Mapping[str, float]:
 _TASKS: dict[str, Callable[..., Mapping[str, float]]] = {
     "refresh": _refresh,
     "markdown_it": _markdown_it,
+    "stat": _stat,
     "build": _build,
 }
 

@@ -30,6 +30,9 @@ BENCHMARKS = {
     "index": Benchmark(
         "bench.bench_index", "files", "first, unchanged and one-file refresh; chunk fidelity"
     ),
+    "folder": Benchmark(
+        "bench.bench_folder", "files", "many small files: memory, unchanged refresh, one path"
+    ),
     "startup": Benchmark(
         "bench.bench_startup", "chunks", "command-line search against bare Python"
     ),

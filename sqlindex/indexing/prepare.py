@@ -66,6 +66,8 @@ class Workshop:
     config: IndexConfig
     token_limit: TokenLimit | None = None
     token: str = field(default_factory=lambda: secrets.token_hex(8))
+    recipes: dict[str, str | None] = field(default_factory=dict)
+    """Those that have been asked for, by type name: they stay the same for a whole run."""
 
     def recipe(self, type_name: str) -> str | None:
         """What makes the chunks of that type now: parser, chunker, options and their versions.
@@ -73,6 +75,11 @@ class Workshop:
         None for an unknown type. A parser without a version gets a recipe of its own in each
         run, so its output is never reused.
         """
+        if type_name not in self.recipes:
+            self.recipes[type_name] = self._recipe(type_name)
+        return self.recipes[type_name]
+
+    def _recipe(self, type_name: str) -> str | None:
         file_type = self.registry.for_extension(type_name)
         if file_type is None:
             return None
