@@ -25,12 +25,20 @@ _ABOUT = {
     "index": """\
 German statutes as Markdown (The Unlicense), 40 MB. `baseline` is bare markdown-it-py reading and parsing
 the same files.""",
+    "folder": """\
+Files of three lines, 100 to a folder. `baseline` of `unchanged` is bare `os.walk` with an `lstat` of each file; of `one_path`
+a refresh of the whole folder after the same kind of edit. The limits of time are for 20,000 files, that of memory for any number.""",
     "startup": "`baseline` is `python -c pass`. Limits: the ratio, and no heavy package imported.",
     "publish": "Lexical index; a publish ends durable on disk. `large` has ten times the documents of `small`.",
     "search": """\
 Ten hits, hashed vectors of 384 dimensions, so no inference of the query. `baseline` is the floor: FTS5's
 `MATCH` with `bm25()` for ten rowids; `numpy.vecdot` over the matrix in memory. `first` is the first search
 of its mode: semantic reads all vectors.""",
+    "spans": """\
+220 questions on two long Markdown files, with the exact spans that answer each (Chroma technical report 2024, MIT). A question
+counts if every one of its spans lies in the first hit, or in the first five. `baseline` is an oracle that knows the spans
+and takes the best of the same chunks; `windows` are the same files cut every so many characters, the mean length of the chunks.
+`differing` counts questions whose semantic ranking is not that of all cosines, computed a second time.""",
     "scifact": """\
 SciFact in the form of BEIR, train split (annotations CC BY 4.0, abstracts ODC-By 1.0), MiniLM
 (`sentence-transformers/all-MiniLM-L6-v2`), documents judged at their best chunk, 100 deep: see

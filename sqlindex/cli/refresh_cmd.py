@@ -178,7 +178,7 @@ def _summary(changes: Changes) -> str:
 def _print_notes(changes: Changes) -> None:
     if changes.left_out:
         print_message(
-            f"left out by ignore rules: {changes.left_out:,} (hidden, ignored, secret-like)"
+            f"left out by ignore rules: {changes.left_out:,} (sqlindex status --left-out)"
         )
     for note in changes.rebuilt:
         print_message(f"rebuilt {note}")

@@ -16,6 +16,7 @@ PAGES = (
     "docs/how-to/embed-in-an-application.md",
     pytest.param("docs/how-to/index-a-database-table.md", marks=pytest.mark.req("A-4")),
     pytest.param("docs/how-to/inspect-with-sql.md", marks=pytest.mark.req("D-6")),
+    pytest.param("docs/how-to/index-folders.md", marks=pytest.mark.req("A-2", "A-3", "A-13")),
     "docs/how-to/refresh-unattended.md",
     "docs/how-to/run-offline.md",
 )
