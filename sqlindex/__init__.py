@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from sqlindex.indexing.report import Changes as Changes
     from sqlindex.indexing.report import Progress as Progress
     from sqlindex.indexing.report import RefreshReport as RefreshReport
+    from sqlindex.model.chunks import Cut as Cut
     from sqlindex.model.documents import DocumentRef as DocumentRef
     from sqlindex.model.documents import FileStat as FileStat
     from sqlindex.model.documents import RawDocument as RawDocument
@@ -24,8 +25,13 @@ if TYPE_CHECKING:
     from sqlindex.model.links import LinkTarget as LinkTarget
     from sqlindex.model.requests import Filters as Filters
     from sqlindex.model.results import Chunk as Chunk
+    from sqlindex.model.results import DocumentChunk as DocumentChunk
     from sqlindex.model.results import Hit as Hit
     from sqlindex.model.results import SearchResult as SearchResult
+    from sqlindex.model.status import FileStatus as FileStatus
+    from sqlindex.model.status import IndexStatus as IndexStatus
+    from sqlindex.model.status import RefusedDocument as RefusedDocument
+    from sqlindex.model.status import SourceStatus as SourceStatus
     from sqlindex.model.stored import StoredDocument as StoredDocument
     from sqlindex.ports import Embedder as Embedder
     from sqlindex.ports import Source as Source
@@ -53,6 +59,12 @@ _MODULE_BY_NAME = {
     "RefusalReason": "sqlindex.model.documents",
     "Filters": "sqlindex.model.requests",
     "Chunk": "sqlindex.model.results",
+    "Cut": "sqlindex.model.chunks",
+    "DocumentChunk": "sqlindex.model.results",
+    "FileStatus": "sqlindex.model.status",
+    "IndexStatus": "sqlindex.model.status",
+    "RefusedDocument": "sqlindex.model.status",
+    "SourceStatus": "sqlindex.model.status",
     "StoredDocument": "sqlindex.model.stored",
     "DocumentLink": "sqlindex.model.links",
     "LinkTarget": "sqlindex.model.links",
@@ -74,7 +86,13 @@ __all__ = [
     "SearchResult",
     "Hit",
     "Chunk",
+    "DocumentChunk",
+    "Cut",
     "StoredDocument",
+    "IndexStatus",
+    "SourceStatus",
+    "FileStatus",
+    "RefusedDocument",
     "DocumentLink",
     "LinkTarget",
     "RefreshReport",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from sqlindex.cancellation import CancelToken
 from sqlindex.config import IndexConfig, SearchConfig
-from sqlindex.errors import DuplicateError, UsageError
+from sqlindex.errors import DuplicateError, SqlindexError, UsageError
 from sqlindex.model.requests import DEFAULT_LIMIT, Filters, Mode, SearchRequest
 from sqlindex.search.searcher import Searcher
 from sqlindex.store.connection import IndexFile
@@ -574,7 +574,7 @@ class Index:
 
         return status_of(self._file, has_given_embedder=self._wiring.has_given_embedder)
 
-    def unreachable(self) -> dict[str, str]:
+    def unreachable(self) -> dict[str, SqlindexError]:
         """Why registered databases cannot be read now, by the name of their source.
 
         Reads one row of each, in a process of its own.
@@ -590,7 +590,7 @@ class Index:
             try:
                 table_source(row).check()
             except SqlindexError as exc:
-                reasons[row.name] = f"{exc} ({exc.hint})"
+                reasons[row.name] = exc
         return reasons
 
     def file_status(self, path: str | os.PathLike[str]) -> list[FileStatus]:
@@ -608,7 +608,7 @@ class Index:
 
         return file_status_of(self._file, path)
 
-    def refused(self, *, with_left_out: bool = False) -> list[RefusedDocument]:
+    def refused(self, *, with_left_out: bool = False) -> Sequence[RefusedDocument]:
         """Documents that the last refresh saw and did not index, with reason and hint.
 
         Args:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
+from sqlindex.model.packed import packed
 from sqlindex.model.status import FileStatus, IndexStatus, RefusedDocument, SourceStatus
 from sqlindex.sources.located import located
 from sqlindex.sources.paths import path_of
@@ -45,15 +47,15 @@ def status_of(file: IndexFile, *, has_given_embedder: bool) -> IndexStatus:
     )
 
 
-def refused_of(file: IndexFile, *, with_left_out: bool) -> list[RefusedDocument]:
+def refused_of(file: IndexFile, *, with_left_out: bool) -> Sequence[RefusedDocument]:
     """Documents that the last refresh saw and did not index, by source and id."""
     with file.reading() as connection:
-        return [
+        return packed(
             RefusedDocument(row.name, refusal, is_kept)
             for row in list_sources(connection)
             for refusal, is_kept in refusals(connection, row.source_id)
             if with_left_out or not refusal.reason.is_left_out
-        ]
+        )
 
 
 def file_status_of(file: IndexFile, path: str | os.PathLike[str]) -> list[FileStatus]:

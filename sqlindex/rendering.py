@@ -37,7 +37,8 @@ def rendered_within(
         return ()
     first = bisect_right(parts, start_char, key=attrgetter("end_char"))
     found = []
-    for part in parts[first:]:
+    for at in range(first, len(parts)):
+        part = parts[at]
         if part.start_char >= end_char:
             break
         is_cut = part.start_char < start_char

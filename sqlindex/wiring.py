@@ -204,19 +204,24 @@ class Wiring:
 
         if isinstance(paths, (str, bytes)):
             raise ValueError("paths must be several paths, not one text")
-        rows = (
-            list_sources(connection)
-            if names is None
-            else [find_source(connection, name) for name in dict.fromkeys(names)]
-        )
+        if names is None:
+            rows = list_sources(connection)
+        else:
+            rows = [find_source(connection, name) for name in dict.fromkeys(names)]
         row_by_name = {row.name: row for row in rows if row.kind == "folder"}
         roots = {name: root_of(row) for name, row in row_by_name.items()}
         ids: dict[str, list[str]] = {}
-        for path in paths:
+        for given in paths:
+            path = os.path.expanduser(given)
             places = located(path, roots)
+            if not roots:
+                raise UsageError(
+                    f"{path} can be no part of {', '.join(row.name for row in rows) or 'any source'}",
+                    hint="paths are parts of registered folders",
+                )
             if not places:
                 raise UsageError(
-                    f"{os.fspath(path)} lies in no registered folder",
+                    f"{path} lies in no registered folder",
                     hint=f"registered: {', '.join(roots.values()) or 'none'}",
                 )
             if not os.path.lexists(path) and not any(
@@ -224,7 +229,7 @@ class Wiring:
                 for name, document_id in places
             ):
                 raise UsageError(
-                    f"there is no {os.fspath(path)}, and nothing was indexed from it",
+                    f"there is no {path}, and nothing was indexed from it",
                     hint="name a file or folder below a registered one",
                 )
             for name, document_id in places:

@@ -17,7 +17,8 @@ def fitting_spans(
     """(start, end) of the blocks within a span that fit into a chunk, outermost only, in order."""
     first = bisect_left(blocks, start_char, key=lambda block: block.start_char)
     spans: list[tuple[int, int]] = []
-    for block in blocks[first:]:
+    for at in range(first, len(blocks)):
+        block = blocks[at]
         if block.start_char >= end_char:
             break
         is_inside = bool(spans) and block.start_char < spans[-1][1]

@@ -9,7 +9,7 @@ from sqlindex.chunking.blocks import HeaderFinder, block_ends, fitting_spans
 from sqlindex.chunking.boundaries import boundary_strength, cut_at, torn
 from sqlindex.chunking.embedding_text import embedding_text, lost_heading
 from sqlindex.chunking.headings import is_direct_descendant
-from sqlindex.chunking.lines import LineTable
+from sqlindex.chunking.lines import LineTable, without_crs
 from sqlindex.chunking.token_limit import TokenLimit
 from sqlindex.config import ChunkConfig
 from sqlindex.model.chunks import ChunkSpan, Cut
@@ -142,13 +142,7 @@ def _trimmed(text: str, start: int, end: int) -> tuple[int, int] | None:
     # The line's indentation and its trailing spaces belong to the chunk, CRs at its end do not.
     line_start = max(text.rfind("\n", start, visible_start) + 1, start)
     line_end = text.find("\n", visible_end, end)
-    return line_start, _without_cr(text, visible_end, end if line_end < 0 else line_end)
-
-
-def _without_cr(text: str, floor: int, end: int) -> int:
-    while end > floor and text[end - 1] == "\r":
-        end -= 1
-    return end
+    return line_start, without_crs(text, visible_end, end if line_end < 0 else line_end)
 
 
 def _pieces(
@@ -215,7 +209,7 @@ class _Lines:
             if line.strip():
                 self.numbers.append(number)
                 self.starts.append(line_start)
-                self.ends.append(_without_cr(text, line_start, line_end))
+                self.ends.append(without_crs(text, line_start, line_end))
             line_start, number = line_end + 1, number + 1
         spans = fitting_spans(parsed.blocks, start, end, config.target_chars)
         self._block_end = block_ends(spans, self.starts, self.ends) if spans else None

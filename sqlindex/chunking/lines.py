@@ -5,6 +5,13 @@ from __future__ import annotations
 from bisect import bisect_right
 
 
+def without_crs(text: str, floor: int, end_char: int) -> int:
+    """`end_char`, the end of a line or of the text, without the CRs before it down to `floor`."""
+    while end_char > floor and text[end_char - 1] == "\r":
+        end_char -= 1
+    return end_char
+
+
 class LineTable:
     """Translates between characters and 1-based lines of one text.
 

@@ -129,7 +129,14 @@ def _index(db: Path) -> list[Diagnosis]:
         if source.kind == "table":
             problem = unreachable.get(source.name)
             state = "ok" if problem is None else "note"
-            found.append(Diagnosis("database", state, source.where, problem or "can be read"))
+            found.append(
+                Diagnosis(
+                    "database",
+                    state,
+                    source.where,
+                    f"{problem} ({problem.hint})" if problem else "can be read",
+                )
+            )
     return found
 
 

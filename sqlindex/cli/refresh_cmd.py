@@ -98,8 +98,7 @@ def command(
 
 
 def _exit_code(changes: Changes, report: RefreshReport | None) -> int:
-    transient = (RefusalReason.UNREADABLE, RefusalReason.CHANGED)
-    is_partial = any(refusal.reason in transient for _, refusal, _ in changes.refused)
+    is_partial = any(refusal.reason.keeps_last_version for _, refusal, _ in changes.refused)
     return _DONE_IN_PART if is_partial or (report is not None and report.without_vector) else 0
 
 

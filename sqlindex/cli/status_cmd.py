@@ -35,6 +35,8 @@ def command(
     change that; as the last refresh saw it.
     """
     with Index.open(db) as index:
+        if paths and (with_refused or with_left_out):
+            raise click.UsageError("name PATHs, or ask for --refused and --left-out, not both")
         if paths:
             found = [(path, index.file_status(path)) for path in paths]
             _print_files(found, as_json=as_json)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
+from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import cached_property
 from hashlib import sha256
 
 from sqlindex.cancellation import CancelToken
 from sqlindex.errors import DocumentRefusedError, SourceError, SqlindexError
-from sqlindex.indexing.prepare import PreparedDocument, Workshop, unsupported
+from sqlindex.filetypes.unsupported import unsupported
+from sqlindex.indexing.prepare import PreparedDocument, Workshop
 from sqlindex.indexing.report import Progress, ProgressSink, Tally
 from sqlindex.indexing.seen import SeenVersions
 from sqlindex.model.documents import DocumentRef, FileStat, RawDocument, Refusal, RefusalReason
@@ -72,7 +75,7 @@ def walk(
     *,
     cancel: CancelToken,
     progress: ProgressSink,
-) -> Iterator[PreparedDocument | TouchedFile]:
+) -> Generator[PreparedDocument | TouchedFile]:
     """Yield every document of a source that is new or changed; note all in `ledger` and `tally`.
 
     Removals are known only when the listing has ended without an error.
@@ -82,17 +85,18 @@ def walk(
         DocumentRefusedError: `rules.strict` and a document was refused.
     """
     comparison = _Comparison(connection, listing, workshop, rules, ledger, tally)
-    for entry in _listed(listing):
-        cancel.check()
-        if tally.listed % 64 == 0:
-            progress(Progress("read", tally.listed))
-        tally.listed += 1
-        if isinstance(entry, Refusal):
-            comparison.refuse(entry)
-        else:
-            found = comparison.compare(entry)
-            if found is not None:
-                yield found
+    with closing(_listed(listing)) as entries:
+        for entry in entries:
+            cancel.check()
+            if tally.listed % 64 == 0:
+                progress(Progress("read", tally.listed))
+            tally.listed += 1
+            if isinstance(entry, Refusal):
+                comparison.refuse(entry)
+            else:
+                found = comparison.compare(entry)
+                if found is not None:
+                    yield found
     comparison.end()
 
 
@@ -116,11 +120,8 @@ class _Comparison:
         self._tally = tally
         self._source_id = listing.row.source_id
         self._seen = SeenVersions()
-        # Where caches of a network lie about size and times, only the bytes tell.
-        adapter = listing.adapter
-        self._trusts_stat = not rules.verify and (
-            not isinstance(adapter, OnFileSystem) or adapter.trusts_stat
-        )
+        self._is_whole = listing.scope == EVERYTHING
+        self._folders_let_in: set[str] = set()
 
     def compare(self, entry: DocumentRef) -> PreparedDocument | TouchedFile | None:
         """What is to be stored of a listed document, or None if nothing is."""
@@ -177,6 +178,15 @@ class _Comparison:
         self._accept(entry.document_id, version, kind, raw_digest)
         return replace(prepared, stat=new_stat)
 
+    @cached_property
+    def _trusts_stat(self) -> bool:
+        # Asked when the first entry has been listed: only then is an automounted folder there. Where
+        # caches of a network lie about size and times, only the bytes tell.
+        adapter = self._listing.adapter
+        return not self._rules.verify and (
+            not isinstance(adapter, OnFileSystem) or adapter.trusts_stat
+        )
+
     def refuse(self, refusal: Refusal) -> None:
         """Note a document that is not indexed.
 
@@ -212,8 +222,7 @@ class _Comparison:
                 self._ledger.readmit(source_id, document_id)
 
     def _lives(self, document_id: str) -> bool:
-        known = known_document(self._connection, self._source_id, document_id)
-        return known is not None and known.version is not None
+        return known_document(self._connection, self._source_id, document_id) is not None
 
     def _stays(self, version: LiveVersion) -> None:
         self._seen.add(version.version_id)
@@ -230,11 +239,19 @@ class _Comparison:
         self._forget_refusal(document_id)
 
     def _forget_refusal(self, document_id: str) -> None:
-        # A complete listing sees at its end which refusals no longer hold.
-        if self._listing.scope != EVERYTHING and refusal_of(
-            self._connection, self._source_id, document_id
-        ):
-            self._ledger.readmit(self._source_id, document_id)
+        # A complete listing sees at its end which refusals no longer hold. A part must look: at the
+        # document, and at the folders above it, which have let it in.
+        if self._is_whole:
+            return
+        ids = [document_id]
+        at = document_id.rfind("/")
+        while at >= 0 and document_id[: at + 1] not in self._folders_let_in:
+            self._folders_let_in.add(document_id[: at + 1])
+            ids.append(document_id[: at + 1])
+            at = document_id.rfind("/", 0, at)
+        for id_ in ids:
+            if refusal_of(self._connection, self._source_id, id_) is not None:
+                self._ledger.readmit(self._source_id, id_)
 
     def _listed_twice(self, document_id: str) -> SourceError:
         return SourceError(
@@ -243,7 +260,7 @@ class _Comparison:
         )
 
 
-def _listed(listing: Listing) -> Iterator[DocumentRef | Refusal]:
+def _listed(listing: Listing) -> Generator[DocumentRef | Refusal]:
     """What the adapter lists. A host's own database error must not pass for one of the index."""
     try:
         for entry in listing.adapter.list():

@@ -20,6 +20,7 @@ from sqlindex.dates import normal_date
 from sqlindex.errors import SqlindexError
 from sqlindex.filetypes.decoding import Decoded, decode
 from sqlindex.filetypes.registry import FileType, FileTypeRegistry
+from sqlindex.filetypes.unsupported import unsupported
 from sqlindex.model.documents import (
     DocumentRef,
     ParsedDocument,
@@ -143,17 +144,6 @@ class Workshop:
                 key = embedding_key(embedding_text(read, heading=heading, context=span.context))
             chunks.append(PreparedChunk(span, mark, occurrence, key))
         return tuple(chunks)
-
-
-def unsupported(document_id: str, type_name: str) -> Refusal:
-    """The refusal of a document whose type is not registered."""
-    detail = f"no file type for extension {type_name!r}" if type_name else "no extension"
-    return Refusal(
-        document_id,
-        RefusalReason.UNSUPPORTED,
-        detail,
-        "see docs/reference/file-types.md for the types",
-    )
 
 
 def _version(

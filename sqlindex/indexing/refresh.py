@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from itertools import islice
@@ -114,9 +114,10 @@ def refresh(writer: Writer, job: RefreshJob) -> RefreshReport:
     tally = Tally()
     with closing(Ledger()) as ledger:
         for listing in job.listings:
-            found = _walk(writer.connection, job, listing, ledger, tally)
-            for batch in _batches(found, job.workshop.config.documents_per_batch):
-                stage_documents(writer, build_id, listing.row, batch)
+            # Closed whatever happens: a source may hold a process or descriptors while it lists.
+            with closing(_walk(writer.connection, job, listing, ledger, tally)) as found:
+                for batch in _batches(found, job.workshop.config.documents_per_batch):
+                    stage_documents(writer, build_id, listing.row, batch)
         _end_walk(job, ledger)
         with writer.transaction() as connection:
             stage_removals(connection, build_id, ledger.ended())
@@ -182,15 +183,17 @@ def plan(connection: Connection, job: RefreshJob) -> Changes:
     tally = Tally()
     with closing(Ledger()) as ledger:
         for listing in job.listings:
-            for found in _walk(connection, job, listing, ledger, tally):
-                if job.embedder is not None and isinstance(found, PreparedDocument):
-                    lacking = _inputs_of(connection, found, space_id, skips_refused=skips_refused)
-                    ledger.add_inputs(lacking)
+            with closing(_walk(connection, job, listing, ledger, tally)) as found:
+                for document in found:
+                    if job.embedder is not None and isinstance(document, PreparedDocument):
+                        ledger.add_inputs(
+                            _inputs_of(connection, document, space_id, skips_refused=skips_refused)
+                        )
         _end_walk(job, ledger)
         if is_new_space:
             for source_id, document_id, parse_id in live_parses(connection):
                 # Those that changed have been counted with what they will be.
-                if not ledger.knows_change(source_id, document_id):
+                if not ledger.ends(source_id, document_id):
                     ledger.add_inputs(
                         lacking_texts(connection, space_id, parse_id, skips_refused=skips_refused)
                     )
@@ -205,7 +208,7 @@ def plan(connection: Connection, job: RefreshJob) -> Changes:
 
 def _walk(
     connection: Connection, job: RefreshJob, listing: Listing, ledger: Ledger, tally: Tally
-) -> Iterator[PreparedDocument | TouchedFile]:
+) -> Generator[PreparedDocument | TouchedFile]:
     return walk(
         connection,
         listing,

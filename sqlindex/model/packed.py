@@ -47,15 +47,26 @@ class Packed(Sequence[T], Generic[T]):
     def __getitem__(self, index: slice) -> tuple[T, ...]: ...
     def __getitem__(self, index: int | slice) -> T | tuple[T, ...]:
         if isinstance(index, slice):
-            return tuple(self[at] for at in range(*index.indices(self._length)))
+            start, stop, step = index.indices(self._length)
+            if step < 0:
+                return tuple(self)[index]
+            return tuple(islice(self._from(start), 0, max(0, stop - start), step))
         at = index + self._length if index < 0 else index
         if not 0 <= at < self._length:
             raise IndexError(f"index {index} of {self._length} values")
         return self._unpacked(at // _BLOCK)[at % _BLOCK]
 
     def __iter__(self) -> Iterator[T]:
-        for at in range(len(self._blocks)):
-            yield from self._unpacked(at)
+        return self._from(0)
+
+    def __reversed__(self) -> Iterator[T]:
+        for at in reversed(range(len(self._blocks))):
+            yield from reversed(self._unpacked(at))
+
+    def _from(self, start: int) -> Iterator[T]:
+        for at in range(start // _BLOCK, len(self._blocks)):
+            block = self._unpacked(at)
+            yield from block[start - at * _BLOCK :] if start > at * _BLOCK else block
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Sequence) or isinstance(other, (str, bytes)):

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from sqlindex.model.ids import ChunkId
 from sqlindex.model.requests import Mode
+
+if TYPE_CHECKING:
+    from sqlindex.model.chunks import Cut
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,12 +49,12 @@ class DocumentChunk(Chunk):
     """A chunk as its document was cut.
 
     Attributes:
-        cut: why it ends where it does, one of `sqlindex.model.chunks.Cut`.
+        cut: why it ends where it does.
         is_continuation: whether an earlier chunk of the same section comes before it.
         is_embedded: whether it gets a vector when there is an embedder.
     """
 
-    cut: str
+    cut: Cut
     is_continuation: bool
     is_embedded: bool
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import csv
 import re
 
+from sqlindex.chunking.lines import without_crs
 from sqlindex.model.documents import Block, ParsedDocument
-from sqlindex.parsing.sections import line_end, whole_text
+from sqlindex.parsing.sections import whole_text
 
 CSV_VERSION = 1
 """1: header and records over several lines as blocks."""
@@ -69,7 +70,7 @@ def long_records(text: str) -> list[tuple[int, int]]:
         floor = records[-1][1] if records else 0
         line_start = text.rfind("\n", floor, start) + 1
         end = text.find("\n", position)
-        end = line_end(text, position, len(text) if end < 0 else end)
+        end = without_crs(text, position, len(text) if end < 0 else end)
         if records and not line_start:
             # Another long field on the line that ends the one before: the same record.
             records[-1] = (records[-1][0], end)
@@ -89,8 +90,8 @@ def _blocks(text: str) -> tuple[Block, ...]:
         first_end = records[0][1]
     visible_end = len(text.rstrip())
     whole_end = text.find("\n", visible_end)
-    whole_end = line_end(text, visible_end, len(text) if whole_end < 0 else whole_end)
-    first_end = line_end(text, first_start, first_end)
+    whole_end = without_crs(text, visible_end, len(text) if whole_end < 0 else whole_end)
+    first_end = without_crs(text, first_start, first_end)
     is_header = first_end < whole_end and _is_header(text[first_start:first_end])
     blocks = [Block(start, whole_end, first_end if is_header else start)]
     blocks += [

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
+from sqlindex.chunking.lines import without_crs
 from sqlindex.model.documents import Block, ParsedDocument
 from sqlindex.parsing.key_tree import Entry, heading_name, key_sections, root_entry
-from sqlindex.parsing.sections import line_end
 
 INI_VERSION = 1
 """1: sections by header and key, values over several lines as blocks."""
@@ -54,7 +54,7 @@ def _read(text: str) -> tuple[Entry, list[Block]]:
     while line_start < len(text):
         line += 1
         after = text.find("\n", line_start) + 1 or len(text) + 1
-        end = line_end(text, line_start, min(after - 1, len(text)))
+        end = without_crs(text, line_start, min(after - 1, len(text)))
         content = text[line_start:end].lstrip(" \t")
         indent = end - line_start - len(content)
         if content[:1] in ("#", ";"):

@@ -8,11 +8,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from sqlindex.chunking.lines import without_crs
 from sqlindex.model.documents import ParsedDocument, Rendered, Section, SectionKind
 from sqlindex.parsing.json_keys import JSON_VERSION, JsonParser
 from sqlindex.parsing.json_tokens import TOKEN, rendered_escapes, unescaped
 from sqlindex.parsing.markdown import MarkdownParser
-from sqlindex.parsing.sections import MAX_HEADING_CHARS, line_end
+from sqlindex.parsing.sections import MAX_HEADING_CHARS
 
 NOTEBOOK_VERSION = 1
 """1: cells as sections under the headings of Markdown cells, scaffolding hidden."""
@@ -269,7 +270,7 @@ def _hidden(text: str, start: int, end: int, separator: str) -> Iterator[Rendere
         return
     while start < end:
         line_break = text.find("\n", start, end)
-        piece_end = line_end(text, start, end if line_break < 0 else line_break)
+        piece_end = without_crs(text, start, end if line_break < 0 else line_break)
         if start < piece_end:
             yield Rendered(start, piece_end, "")
         start = end if line_break < 0 else line_break + 1

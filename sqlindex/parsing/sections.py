@@ -35,13 +35,6 @@ def whole_text(text: str) -> tuple[Section, ...]:
     return (Section(0, len(text)),) if text and not text.isspace() else ()
 
 
-def line_end(text: str, floor: int, end_char: int) -> int:
-    """`end_char`, the end of a line or of the text, without the CRs before it down to `floor`."""
-    while end_char > floor and text[end_char - 1] == "\r":
-        end_char -= 1
-    return end_char
-
-
 def heading_sections(
     text: str,
     start_char: int,

@@ -26,10 +26,6 @@ class SourceLines:
         """Offset after the last character of a line, its ending excluded."""
         return self.starts[line] + len(self.texts[line])
 
-    def is_blank(self, line: int) -> bool:
-        """Whether a line is there and holds no visible character; so is what follows the last."""
-        return line >= len(self.texts) or not self.texts[line].strip()
-
     def paragraphs(self, is_left_out: bytearray) -> Iterator[tuple[int, int]]:
         """(start, end) offsets of each run of non-blank lines, those left out excluded."""
         first = -1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from sqlindex.chunking.lines import without_crs
 from sqlindex.model.documents import Block, ParsedDocument
 from sqlindex.parsing.json_tokens import unescaped
 from sqlindex.parsing.key_tree import (
@@ -15,7 +16,6 @@ from sqlindex.parsing.key_tree import (
     key_sections,
     root_entry,
 )
-from sqlindex.parsing.sections import line_end
 
 TOML_VERSION = 1
 """1: sections by table and key, values over several lines as blocks."""
@@ -112,7 +112,7 @@ class _Scanner:
             end = len(text) if end < 0 else end
             lines = text.count("\n", line_start, end)
             if lines:
-                block_end = line_end(text, line_start, end)
+                block_end = without_crs(text, line_start, end)
                 self.blocks.append(Block(line_start, block_end, line_start))
             if table or key:
                 comment_start = None

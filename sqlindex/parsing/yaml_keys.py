@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from sqlindex.chunking.lines import without_crs
 from sqlindex.model.documents import Block, ParsedDocument
 from sqlindex.parsing.json_tokens import unescaped
 from sqlindex.parsing.key_tree import (
@@ -15,7 +16,6 @@ from sqlindex.parsing.key_tree import (
     key_sections,
     root_entry,
 )
-from sqlindex.parsing.sections import line_end
 
 YAML_VERSION = 1
 """1: sections by key path, block scalars as blocks."""
@@ -117,7 +117,7 @@ class _Scanner:
         while self._line_start < size:
             self._line += 1
             after = text.find("\n", self._line_start) + 1 or size + 1
-            end = line_end(text, self._line_start, min(after - 1, size))
+            end = without_crs(text, self._line_start, min(after - 1, size))
             line = text[self._line_start : end]
             content = line.lstrip(" ")
             if content.strip():

@@ -86,7 +86,7 @@ def backlinks(connection: Connection, path_or_id: str, source: str | None) -> li
         if (linking.source_id, linking.document_id) != wanted:
             target = resolver.resolve(linking, link)
             if target is not None and (target.source_id, target.document_id) == wanted:
-                found.append(resolver.link(linking, link))
+                found.append(resolver.link_to(linking, link, target))
     return found
 
 
@@ -101,12 +101,18 @@ class _Resolver:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._named: dict[str, list[DocumentPlace]] = {}
-        self._headings: dict[int, list[_Heading]] = {}
+        self._bearers: dict[tuple[int, str], _Bearers] = {}
+        self._headings: dict[int, _Headings] = {}
 
     def link(self, place: DocumentPlace, link: LinkRow) -> DocumentLink:
         """A stored link with where it leads."""
+        return self.link_to(place, link, self.resolve(place, link))
+
+    def link_to(
+        self, place: DocumentPlace, link: LinkRow, found: DocumentPlace | None
+    ) -> DocumentLink:
+        """A stored link that leads to `found`."""
         parts = target_parts(link.target, link.is_wiki)
-        found = self.resolve(place, link)
         leads_to = None
         if found is not None:
             line = self._heading_line(found, parts.anchor, link.is_wiki)
@@ -170,27 +176,11 @@ class _Resolver:
         return min(found, key=position, default=None)
 
     def _by_name(self, place: DocumentPlace, name: str) -> DocumentPlace | None:
-        wanted = folded(name.strip("/"))
-        folder = place.path.rpartition("/")[0]
-        best: tuple[tuple[int, bool, int, str, str], DocumentPlace] | None = None
-        for other in self._documents_named(name_key(name)):
-            if other.source_id != place.source_id:
-                continue
-            path = folded(other.path)
-            if any(f"/{end}".endswith(f"/{wanted}") for end in (path, stem(path))):
-                rank = 0
-            elif folded(other.title) == wanted:
-                rank = 1
-            elif wanted in map(folded, other.aliases):
-                rank = 2
-            else:
-                continue
-            other_folder = other.path.rpartition("/")[0]
-            depth = other.path.count("/")
-            key = (rank, other_folder != folder, depth, other.path, other.document_id)
-            if best is None or key < best[0]:
-                best = (key, other)
-        return None if best is None else best[1]
+        key = (place.source_id, name_key(name))
+        if key not in self._bearers:
+            named = self._documents_named(key[1])
+            self._bearers[key] = _Bearers([n for n in named if n.source_id == place.source_id])
+        return self._bearers[key].best(folded(name.strip("/")), place.path.rpartition("/")[0])
 
     def _by_url(self, target: str, parts: TargetParts) -> DocumentPlace | None:
         file_path = _FILE_URL.match(target)
@@ -221,14 +211,80 @@ class _Resolver:
         if not anchor or (is_wiki and anchor.startswith("^")):
             return None
         if place.parse_id not in self._headings:
-            found = headings_of(self._connection, place.parse_id)
-            self._headings[place.parse_id] = list(_headings(found))
+            self._headings[place.parse_id] = _Headings(
+                headings_of(self._connection, place.parse_id)
+            )
         headings = self._headings[place.parse_id]
-        if is_wiki:
+        return headings.under(anchor) if is_wiki else headings.line_by_anchor.get(anchor.lower())
+
+
+class _Bearers:
+    """Documents of one source, and which of them a name means."""
+
+    def __init__(self, places: list[DocumentPlace]) -> None:
+        self._ranked: dict[str, tuple[int, list[DocumentPlace]]] = {}
+        for place in places:
+            path = folded(place.path)
+            for name in dict.fromkeys((*_path_ends(path), *_path_ends(stem(path)))):
+                self._bears(name, 0, place)
+            self._bears(folded(place.title), 1, place)
+            for alias in place.aliases:
+                self._bears(folded(alias), 2, place)
+        self._best: dict[str, tuple[dict[str, DocumentPlace], DocumentPlace]] = {}
+
+    def _bears(self, name: str, rank: int, place: DocumentPlace) -> None:
+        known, bearers = self._ranked.setdefault(name, (rank, []))
+        if rank < known:
+            self._ranked[name] = (rank, [place])
+        elif rank == known and place not in bearers[-1:]:
+            bearers.append(place)
+
+    def best(self, name: str, folder: str) -> DocumentPlace | None:
+        """The bearer in the folder, else in the fewest folders, then the first by path."""
+        if name not in self._ranked:
+            return None
+        if name not in self._best:
+            ordered = sorted(
+                self._ranked[name][1], key=lambda p: (p.path.count("/"), p.path, p.document_id)
+            )
+            by_folder: dict[str, DocumentPlace] = {}
+            for place in ordered:
+                by_folder.setdefault(place.path.rpartition("/")[0], place)
+            self._best[name] = (by_folder, ordered[0])
+        by_folder, first = self._best[name]
+        return by_folder.get(folder, first)
+
+
+def _path_ends(path: str) -> Iterator[str]:
+    """The path, and what is left of it without its first folders."""
+    yield path
+    at = path.find("/")
+    while at >= 0:
+        yield path[at + 1 :]
+        at = path.find("/", at + 1)
+
+
+class _Headings:
+    """The headings of one document by what anchors may call them."""
+
+    def __init__(self, found: list[tuple[int, tuple[str, ...]]]) -> None:
+        self.line_by_anchor: dict[str, int] = {}
+        self._by_name: dict[str, list[_Heading]] = {}
+        self._lines: dict[str, int | None] = {}
+        for heading in _headings(found):
+            for anchor in heading.anchors:
+                self.line_by_anchor.setdefault(anchor, heading.line)
+            if heading.path:
+                self._by_name.setdefault(heading.path[-1], []).append(heading)
+
+    def under(self, anchor: str) -> int | None:
+        """Line of the first heading that a wiki link's anchor names, from the outer to the inner."""
+        if anchor not in self._lines:
             outer_to_inner = [slug(part) for part in anchor.split("#")]
-            return next((h.line for h in headings if h.is_under(outer_to_inner)), None)
-        wanted = anchor.lower()
-        return next((h.line for h in headings if wanted in h.anchors), None)
+            named = self._by_name.get(outer_to_inner[-1], ())
+            lines = (heading.line for heading in named if heading.is_under(outer_to_inner))
+            self._lines[anchor] = next(lines, None)
+        return self._lines[anchor]
 
 
 class _Heading:
@@ -242,9 +298,7 @@ class _Heading:
         self.anchors = anchors
 
     def is_under(self, outer_to_inner: list[str]) -> bool:
-        """Whether it is the last of these headings, below the others in their order."""
-        if not self.path or self.path[-1] != outer_to_inner[-1]:
-            return False
+        """Whether these headings stand above it in their order, itself the last."""
         above = iter(self.path)
         return all(part in above for part in outer_to_inner)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sqlindex.chunking.identity import chunk_id as id_of
-from sqlindex.errors import UnknownDocumentError
+from sqlindex.errors import CorruptIndexError, UnknownDocumentError
+from sqlindex.model.chunks import Cut
 from sqlindex.model.results import Chunk, DocumentChunk
 from sqlindex.model.stored import StoredDocument
 from sqlindex.search.searcher import provenance
@@ -53,7 +54,7 @@ def get_chunks(
     return [
         DocumentChunk(
             **provenance(row, uri_of),
-            cut=cut,
+            cut=_cut(cut, document_id),
             is_continuation=is_continuation,
             is_embedded=is_embedded,
         )
@@ -61,6 +62,16 @@ def get_chunks(
             connection, generation, name, document_id
         )
     ]
+
+
+def _cut(stored: str, document_id: str) -> Cut:
+    try:
+        return Cut(stored)
+    except ValueError as exc:
+        raise CorruptIndexError(
+            f"a chunk of document {document_id!r} ends for the unknown reason {stored!r}",
+            hint="run 'sqlindex check'",
+        ) from exc
 
 
 def _stored(

@@ -7,6 +7,7 @@ import stat as stat_modes
 from collections.abc import Iterator
 
 from sqlindex.filetypes.registry import FileTypeRegistry
+from sqlindex.filetypes.unsupported import unsupported
 from sqlindex.model.documents import DocumentRef, Refusal, RefusalReason
 from sqlindex.sources.containment import not_a_file
 from sqlindex.sources.paths import document_id_of, text_of
@@ -74,12 +75,6 @@ def entries_of(
             )
         else:
             yield DocumentRef(document_id, document_id, extension, file_stat(found))
-
-
-def unsupported(document_id: str, extension: str) -> Refusal:
-    """The refusal of a file whose extension the registry does not know."""
-    detail = f"no file type for .{extension}" if extension else "a name without extension"
-    return Refusal(document_id, RefusalReason.UNSUPPORTED, detail, HINTS[RefusalReason.UNSUPPORTED])
 
 
 def _no_file(document_id: str, mode: int) -> Refusal:

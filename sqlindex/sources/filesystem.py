@@ -8,6 +8,7 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from sqlindex.errors import SourceError
 from sqlindex.filetypes.builtin import BUILTIN_REGISTRY
 from sqlindex.filetypes.registry import FileTypeRegistry
+from sqlindex.filetypes.unsupported import unsupported
 from sqlindex.model.documents import DocumentRef, RawDocument, Refusal, RefusalReason
 from sqlindex.sources.containment import (
     contained_components,
@@ -15,12 +16,12 @@ from sqlindex.sources.containment import (
     is_on_other_device,
     open_root,
 )
-from sqlindex.sources.entries import entries_of, unsupported
+from sqlindex.sources.entries import entries_of
 from sqlindex.sources.ignore import IgnoreFileError, IgnoreRules
 from sqlindex.sources.mounts import filesystem_of, is_network, mounts_below, read_mounts
 from sqlindex.sources.paths import document_id_of, path_of
 from sqlindex.sources.stable_read import read_stable
-from sqlindex.sources.walk import EmptyMountError, Scope, Walk
+from sqlindex.sources.walk import EmptyMountError, Walk, WalkScope
 
 
 class FolderSource:
@@ -165,7 +166,7 @@ class FolderSource:
     def _walked(self, part: Sequence[bytes]) -> Generator[DocumentRef | Refusal, None, Walk]:
         root = open_root(self._root, to_list=True)
         self._root_identity = _identity(root)
-        scope = Scope(
+        scope = WalkScope(
             part,
             self._known_mounts,
             is_root_mount=is_on_other_device(self._root, self._root_identity[0]),

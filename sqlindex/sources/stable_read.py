@@ -22,8 +22,6 @@ HINTS = {
     RefusalReason.CHANGED: "refresh again when it is at rest; the version indexed before is kept",
     RefusalReason.SYMLINK: "index the folder that the link leads to as a source of its own",
     RefusalReason.UNREADABLE: "make it readable, or exclude it",
-    RefusalReason.UNSUPPORTED: "nothing to do, or exclude it; a Python program can register a file "
-    "type for it: Index.open(..., file_types=...)",
     RefusalReason.TOO_LARGE: "split it, or exclude it; a Python program can register its file type "
     "with a larger max_bytes: Index.open(..., file_types=...)",
 }

@@ -40,7 +40,7 @@ class EmptyMountError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class WalkScope:
     """What of a root is walked.
 
     Attributes:
@@ -98,7 +98,7 @@ class Walk:
         scope: what is walked.
     """
 
-    def __init__(self, root: int, rules: IgnoreRules, scope: Scope) -> None:
+    def __init__(self, root: int, rules: IgnoreRules, scope: WalkScope) -> None:
         self._rules = rules
         self._scope = scope
         self._open = OpenFolders(root)

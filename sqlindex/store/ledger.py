@@ -7,15 +7,18 @@ a temporary file of its own and a small cache, so memory stays bounded whatever 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
+from sqlindex.errors import StorageError
 from sqlindex.model.documents import Refusal, RefusalReason
-from sqlindex.store.driver import Connection, connect_scratch
+from sqlindex.store.driver import Connection, Cursor, DatabaseError, Parameters, connect_scratch
 
 _SCHEMA = (
     """CREATE TABLE change(source_id INTEGER, document_id TEXT, kind TEXT, old_id TEXT, raw_digest BLOB,
          PRIMARY KEY(source_id, document_id)) WITHOUT ROWID""",
-    "CREATE TABLE removed(source_id INTEGER, document_id TEXT, raw_digest BLOB, version_id INTEGER)",
+    """CREATE TABLE removed(source_id INTEGER, document_id TEXT, raw_digest BLOB, version_id INTEGER,
+         PRIMARY KEY(source_id, document_id)) WITHOUT ROWID""",
     """CREATE TABLE refused(source_id INTEGER, document_id TEXT, reason TEXT, detail TEXT, hint TEXT,
          is_kept INTEGER, is_news INTEGER, is_left_out INTEGER,
          PRIMARY KEY(source_id, document_id)) WITHOUT ROWID""",
@@ -24,7 +27,10 @@ _SCHEMA = (
     "CREATE TABLE input(key BLOB PRIMARY KEY) WITHOUT ROWID",
 )
 _CHANGE = "INSERT OR IGNORE INTO change VALUES(?, ?, ?, NULL, ?)"
-_KNOWS_CHANGE = "SELECT 1 FROM change WHERE source_id = ? AND document_id = ?"
+_KNOWS = """
+    SELECT EXISTS (SELECT 1 FROM change WHERE source_id = :source_id AND document_id = :document_id)
+      OR EXISTS (SELECT 1 FROM removed WHERE source_id = :source_id AND document_id = :document_id)
+"""
 _REMOVE = "INSERT INTO removed VALUES(?, ?, ?, ?)"
 _REFUSE = "INSERT OR REPLACE INTO refused VALUES(?, ?, ?, ?, ?, ?, ?, ?)"
 _FIND_REFUSED = "SELECT reason FROM refused WHERE source_id = ? AND document_id = ?"
@@ -79,30 +85,35 @@ class Ledger:
 
     def __init__(self) -> None:
         self._scratch: Connection = connect_scratch()
-        for statement in _SCHEMA:
-            self._scratch.execute(statement)
         self._has_kept = False
+        for statement in _SCHEMA:
+            self._run(statement)
 
     def close(self) -> None:
         """Give the temporary file back."""
         self._scratch.close()
+
+    def _run(self, sql: str, parameters: Parameters = ()) -> Cursor:
+        with _translated():
+            return self._scratch.execute(sql, parameters)
 
     # While sources are walked
 
     def add_change(self, source_id: int, document_id: str, kind: str, raw_digest: bytes) -> bool:
         """Note a document that is `added`, `changed` or `reparsed`; False if it is noted already."""
         row = (source_id, document_id, kind, raw_digest)
-        return self._scratch.execute(_CHANGE, row).rowcount == 1
+        return self._run(_CHANGE, row).rowcount == 1
 
-    def knows_change(self, source_id: int, document_id: str) -> bool:
-        """Whether `add_change` was called for a document."""
-        return self._scratch.execute(_KNOWS_CHANGE, (source_id, document_id)).fetchone() is not None
+    def ends(self, source_id: int, document_id: str) -> bool:
+        """Whether a document's live version ends: it has changed or is removed."""
+        which: Parameters = {"source_id": source_id, "document_id": document_id}
+        return bool(self._run(_KNOWS, which).fetchone()[0])
 
     def add_removal(
         self, source_id: int, document_id: str, raw_digest: bytes, version_id: int
     ) -> None:
         """Note a live version that ends without a successor."""
-        self._scratch.execute(_REMOVE, (source_id, document_id, raw_digest, version_id))
+        self._run(_REMOVE, (source_id, document_id, raw_digest, version_id))
 
     def add_refusal(
         self, source_id: int, refusal: Refusal, *, is_kept: bool, is_news: bool
@@ -124,7 +135,7 @@ class Ledger:
             int(is_news),
             int(refusal.reason.is_left_out),
         )
-        self._scratch.execute(_REFUSE, row)
+        self._run(_REFUSE, row)
 
     def is_refused(self, source_id: int, document_id: str) -> bool:
         """Whether a document of that id was refused."""
@@ -143,60 +154,78 @@ class Ledger:
         return any(reason is not None and reason.keeps_last_version for reason in reasons)
 
     def _reason(self, source_id: int, document_id: str) -> RefusalReason | None:
-        found = self._scratch.execute(_FIND_REFUSED, (source_id, document_id)).fetchone()
+        found = self._run(_FIND_REFUSED, (source_id, document_id)).fetchone()
         return None if found is None else RefusalReason(found[0])
 
     def readmit(self, source_id: int, document_id: str) -> None:
         """Note a refusal of an earlier refresh that no longer holds."""
-        self._scratch.execute(_READMIT, (source_id, document_id))
+        self._run(_READMIT, (source_id, document_id))
 
     def add_inputs(self, keys: Iterable[bytes]) -> None:
         """Note embedding texts that need a vector; one noted twice counts once."""
-        self._scratch.executemany(_INPUT, ((key,) for key in keys))
+        rows = [(key,) for key in keys]
+        with _translated():
+            self._scratch.executemany(_INPUT, rows)
 
     # When all sources have been walked
 
     def match_renames(self) -> None:
         """Turn pairs of an added and a removed document with equal bytes into renames."""
         for statement in (_PAIRS, _RENAMED_AWAY, _RENAME, _ADD_REMOVED):
-            self._scratch.execute(statement)
+            self._run(statement)
 
     def counts(self) -> dict[str, int]:
         """How many documents changed in each way."""
-        return dict(self._scratch.execute(_COUNTS).fetchall())
+        return dict(self._run(_COUNTS).fetchall())
 
     def inputs(self) -> int:
         """How many embedding texts need a vector."""
-        return int(self._scratch.execute("SELECT count(*) FROM input").fetchone()[0])
+        return int(self._run("SELECT count(*) FROM input").fetchone()[0])
 
     def changes(self, source_id: int) -> Iterator[tuple[str, str, str | None]]:
         """(kind, document id, old id) of a source's documents, by id."""
-        return iter(self._scratch.execute(_CHANGES, (source_id,)))
+        return iter(self._run(_CHANGES, (source_id,)))
 
     def ended(self) -> Iterator[int]:
         """Version ids that end without a successor."""
-        return (row[0] for row in self._scratch.execute(_ENDED))
+        return (row[0] for row in self._run(_ENDED))
 
     def removed_ids(self) -> Iterator[tuple[int, str]]:
         """(source id, document id) of what `ended` names."""
-        return iter(self._scratch.execute(_REMOVED_IDS))
+        return iter(self._run(_REMOVED_IDS))
 
     def refused(self, source_id: int) -> Iterator[tuple[Refusal, bool]]:
         """A source's refused documents by id, and whether each is kept; not what rules leave out."""
-        rows = self._scratch.execute(_REFUSED, (source_id,))
+        rows = self._run(_REFUSED, (source_id,))
         return ((row.refusal, row.is_kept) for row in map(_row, rows))
 
     def count_left_out(self) -> int:
         """How many files and folders are left out by rules of their source."""
-        return int(self._scratch.execute(_COUNT_LEFT_OUT).fetchone()[0])
+        return int(self._run(_COUNT_LEFT_OUT).fetchone()[0])
 
     def news(self) -> Iterator[RefusalRow]:
         """Refusals that the index does not know yet, or knows otherwise."""
-        return map(_row, self._scratch.execute(_NEWS))
+        return map(_row, self._run(_NEWS))
 
     def readmitted(self) -> Iterator[tuple[int, str]]:
         """(source id, document id) of refusals to forget."""
-        return iter(self._scratch.execute(_READMITTED))
+        return iter(self._run(_READMITTED))
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    """What goes wrong here is a matter of temporary files, never of the index.
+
+    Raises:
+        StorageError: always in place of the driver's error.
+    """
+    try:
+        yield
+    except DatabaseError as exc:
+        raise StorageError(
+            f"SQLite cannot keep temporary data: {exc}",
+            hint="free space in the folder for temporary files, or name another one in SQLITE_TMPDIR",
+        ) from exc
 
 
 def _row(values: tuple[int, str, str, str, str, int]) -> RefusalRow:

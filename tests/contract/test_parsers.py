@@ -98,9 +98,10 @@ CODE_LANGUAGES = (
     *("sql", "typescript"),
 )
 
-OWN_LENGTH = 400_000
-"""Characters of the texts that are hostile to one parser; the work on them grows with their length,
-so ten times as many would only take longer. What every parser is given has four million."""
+LENGTH_BY_TEXT = {ANY["one long line"]: 4_000_000, ANY["opening brackets"]: 4_000_000}
+OTHER_LENGTH = 400_000
+"""Characters of the other hostile texts: the work grows with the length, as another test says, so
+ten times as many would only take longer."""
 
 LINE_END = re.compile(r"\r*(?:\n|\Z)")
 
@@ -207,10 +208,25 @@ def test_parsing_twice_gives_the_same(parser_id: str) -> None:
 def test_millions_of_hostile_characters_are_parsed_and_cut(
     parser_id: str, make: Callable[[int], str]
 ) -> None:
-    text = make(4_000_000 if make in ANY.values() else OWN_LENGTH)
+    text = make(LENGTH_BY_TEXT.get(make, OTHER_LENGTH))
     parsed = REGISTRY.parser(parser_id).parse(text, LANGUAGE.get(parser_id, "x"))
     check(text, parsed)
     assert chunk_document(text, parsed, ChunkConfig())
+
+
+def calls_of(work: Callable[[], object]) -> int:
+    count = 0
+
+    def tally(frame: object, event: str, argument: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(tally)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return count
 
 
 @hostile_texts
@@ -219,19 +235,9 @@ def test_the_work_on_hostile_text_grows_with_its_length(
 ) -> None:
     def calls(length: int) -> int:
         """Calls of Python and C functions while parsing: work that no busy machine distorts."""
-        count = 0
-
-        def tally(frame: object, event: str, argument: object) -> None:
-            nonlocal count
-            count += event in ("call", "c_call")
-
         text = make(length)
-        sys.setprofile(tally)
-        try:
-            REGISTRY.parser(parser_id).parse(text, LANGUAGE.get(parser_id, "x"))
-        finally:
-            sys.setprofile(None)
-        return count
+        language = LANGUAGE.get(parser_id, "x")
+        return calls_of(lambda: REGISTRY.parser(parser_id).parse(text, language))
 
     calls(100)  # the first parse builds the rules
     assert calls(40_000) < 3 * calls(20_000) + 1_000

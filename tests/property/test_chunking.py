@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import example, given, settings
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from sqlindex.chunking.chunker import chunk_document
 from sqlindex.chunking.identity import chunk_id, content_fingerprint, occurrences
 from sqlindex.config import ChunkConfig
-from sqlindex.model.documents import ParsedDocument, Section, SectionKind
+from sqlindex.model.documents import Block, ParsedDocument, Rendered, Section, SectionKind
 from sqlindex.parsing.registry import builtin_parsers
 
 PARTS = [
@@ -165,3 +166,38 @@ def test_an_edit_elsewhere_keeps_the_chunks_of_other_sections(text: str) -> None
 def _texts(text: str, sections: tuple[Section, ...]) -> list[str]:
     parsed = ParsedDocument(sections=sections, language="x")
     return [text[c.start_char : c.end_char] for c in chunk_document(text, parsed, ChunkConfig())]
+
+
+@pytest.mark.req("A-11")
+@pytest.mark.parametrize("kind", ["rendered", "blocks"])
+def test_the_work_of_cutting_grows_with_the_length(kind: str) -> None:
+    """Counted where the parts are: what is visited for each chunk must not grow with the text."""
+
+    class Counted(tuple):  # type: ignore[type-arg]
+        visits = 0
+
+        def __getitem__(self, index: Any) -> Any:
+            found = super().__getitem__(index)
+            Counted.visits += len(found) if isinstance(index, slice) else 1
+            return found
+
+    def visits(lines: int) -> int:
+        text = "<b>wort</b>\n" * lines
+        starts = range(0, len(text), 12)
+        sections = tuple(
+            Section(at, min(at + 1_200, len(text)), ("H",), 1, at // 12 + 1)
+            for at in range(0, len(text), 1_200)
+        )
+        rendered = Counted(Rendered(at, at + 3, "") for at in starts)
+        blocks = Counted(Block(at, at + 11, at) for at in starts)
+        parsed = ParsedDocument(
+            sections,
+            "x",
+            rendered=rendered if kind == "rendered" else (),
+            blocks=blocks if kind == "blocks" else (),
+        )
+        Counted.visits = 0
+        chunk_document(text, parsed, ChunkConfig(400, 100, 1))
+        return Counted.visits
+
+    assert 0 < visits(4_000) < 3 * visits(2_000)

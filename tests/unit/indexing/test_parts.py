@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from sqlindex import Document, Index
-from sqlindex.errors import DuplicateError, UsageError
-from sqlindex.model.documents import RefusalReason
+from sqlindex.errors import DuplicateError, SourceError, UsageError
+from sqlindex.model.documents import DocumentRef, RawDocument, RefusalReason
 from sqlindex.testing import HashingEmbedder
 
 
@@ -212,3 +213,95 @@ def test_an_embedders_token_limit_shapes_chunks(tmp_path: Path, folder: Path) ->
         assert report.changes.count("reparsed") == 1
         assert len(index.chunks("a.md")) < cut
         assert index.check() == []
+
+
+@pytest.mark.req("A-3", "A-14")
+def test_a_part_that_is_let_in_again_takes_back_the_refusal_of_its_folder(
+    index: Index, folder: Path
+) -> None:
+    write(folder / "a", b="wort")
+    (folder / ".gitignore").write_text("a/\n")
+    index.add_source(folder)
+    index.refresh()
+    assert "a/" in {r.refusal.document_id for r in index.refused(with_left_out=True)}
+    (folder / ".gitignore").unlink()
+    index.refresh(paths=[folder / "a" / "b.md"])
+    (status,) = index.file_status(folder / "a" / "b.md")
+    assert (status.is_indexed, status.refusal) == (True, None)
+    told = {r.refusal.document_id for r in index.refused(with_left_out=True)}
+    assert told == {".gitignore"}  # as the last listing of its folder saw it
+
+
+@pytest.mark.req("A-14", "A-16")
+def test_a_plan_counts_a_renamed_document_once_under_a_new_embedder(
+    tmp_path: Path, folder: Path
+) -> None:
+    write(folder, a="wort eins", b="wort zwei")
+    with Index.open(tmp_path / "i.db", create=True, embedder=HashingEmbedder()) as index:
+        index.add_source(folder)
+        index.refresh()
+    (folder / "a.md").rename(folder / "a.txt")
+    with Index.open(tmp_path / "i.db", embedder=HashingEmbedder(dimensions=32)) as index:
+        plan = index.plan()
+        report = index.refresh()
+        assert plan == report.changes
+        assert plan.embedding_inputs == report.embedded
+
+
+@pytest.mark.req("A-14")
+def test_a_path_below_the_home_folder_may_be_written_with_a_tilde(
+    index: Index, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(folder.parent))
+    write(folder, a="wort")
+    index.add_source(folder)
+    assert kinds(index.refresh(paths=[f"~/{folder.name}/a.md"])) == [("added", "a.md")]
+
+
+def test_no_source_holds_on_to_its_listing_after_a_failure(index: Index) -> None:
+    ended = []
+
+    class Listing:
+        name = "s"
+
+        def list(self) -> Iterator[DocumentRef]:
+            try:
+                for number in range(10):
+                    yield DocumentRef(str(number), str(number), "txt")
+            finally:
+                ended.append(True)
+
+        def read(self, ref: DocumentRef) -> RawDocument:
+            raise OSError("gone")
+
+    index.add_source(Listing())
+    with pytest.raises(SourceError) as failure:
+        index.refresh()
+    assert ended == [True]
+    assert failure.value
+
+
+@pytest.mark.req("A-2")
+def test_a_file_system_is_asked_for_its_worth_after_the_listing_has_begun(index: Index) -> None:
+    asked = []
+
+    class Automounted:
+        name = "s"
+        mount_points = ()
+
+        @property
+        def trusts_stat(self) -> bool:
+            asked.append("trusts_stat")
+            return False
+
+        def list(self) -> Iterator[DocumentRef]:
+            asked.append("list")
+            yield DocumentRef("a", "a", "txt")
+
+        def read(self, ref: DocumentRef) -> RawDocument:
+            return RawDocument(b"wort")
+
+    index.add_source(Automounted())
+    index.refresh()
+    assert asked[0] == "list"
+    assert "trusts_stat" in asked

@@ -75,6 +75,9 @@ def test_long_sequences_are_packed_and_equal_to_plain_ones() -> None:
     assert found == values
     assert found != values[:-1]
     assert found[10:12] == ("dokument-10", "dokument-11")
+    assert found[2_000:7_000:3] == tuple(values[2_000:7_000:3])
+    assert found[::-1] == tuple(values[::-1])
+    assert list(reversed(found)) == values[::-1]
     assert list(found) == values
     assert packed([1, 2]) == (1, 2)
     with pytest.raises(IndexError):
