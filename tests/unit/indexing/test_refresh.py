@@ -148,7 +148,7 @@ def test_a_refused_file_is_recorded_and_the_rest_is_published(index: Index, fold
     assert refused[0].refusal.hint
     (folder / "bad.txt").write_text("Prüfgerät", encoding="utf-8")
     index.refresh()
-    assert index.refused() == []
+    assert list(index.refused()) == []
     assert _found(index, "Prüfgerät") == ["bad.txt"]
 
 
@@ -406,7 +406,7 @@ def test_the_index_does_not_list_itself(folder: Path) -> None:
     with Index.open(folder / "index.db", create=True) as index:
         index.add_source(folder)
         index.refresh()
-        assert index.refused() == []
+        assert list(index.refused()) == []
         assert _found(index, "alpha") == ["a.md"]
 
 
