@@ -15,6 +15,12 @@ SPLIT_CHARS = 1_200
 SHORT_CHARS = 200
 """A shorter definition shares a section with its neighbours."""
 
+REST_CHARS = 80
+"""Less that defines nothing stays with the section above it."""
+
+RUN_CHARS = 1_000
+"""Neighbours share a section up to this length."""
+
 MAX_DEPTH = 24
 """Definitions nested deeper stay part of the one around them."""
 
@@ -29,8 +35,9 @@ def code_sections(
     """Sections of a source file, in order, over all its text.
 
     A section begins at the line of a definition, or at the comment lines right above it, and
-    ends where the next one begins. Text between definitions belongs to the one around them. A
-    line belongs to the first definition that has a part of it.
+    ends where the next one begins. Short neighbours share one, named after them all. Text between
+    definitions belongs to the one around them. A line belongs to the first definition that has a
+    part of it.
 
     Args:
         text: the file.
@@ -93,6 +100,10 @@ class _Builder:
             first = self._with_comments(line_start, floor)
             floor = min(self._line_end(definition.end_char), end)
             if floor - first < SHORT_CHARS:
+                if short and floor - run_start > RUN_CHARS:
+                    if not is_head:
+                        self._add_run(path, run_start, first, short)
+                    run_start, short, is_head = first, [], False
                 short.append(definition)
                 continue
             if not is_head and self._is_caption(run_start, first):
@@ -115,24 +126,19 @@ class _Builder:
         self, path: tuple[str, ...], start: int, end: int, short: list[Definition]
     ) -> None:
         """Add what stands between definitions that have a section of their own."""
-        closes = self._text if end - start >= SHORT_CHARS else self._masked.text
-        if self._starts and _ONLY_CLOSES.match(closes, start, end):
-            return  # a brace closes what is above it, perhaps with a comment
         visible = end - len(self._text[start:end].lstrip())
         if visible == end:
             return
+        if not short and self._starts and len(self._text[visible:end].rstrip()) < REST_CHARS:
+            return  # a last line of what is above, too little to stand alone
+        if self._starts and _ONLY_CLOSES.match(self._text, start, end):
+            return
         first = self._line_start(visible)
-        if len(short) == 1 and self._is_alone(short[0], first, end):
-            own = path + _cut(short[0].names)
+        if short:
+            own = path + (_cut(short[0].names) if len(short) == 1 else (_all_names(short),))
             self._starts.append((first, own, self._table.line_of(short[0].name_char)))
         else:
             self._starts.append((first, path, 0))
-
-    def _is_alone(self, definition: Definition, start: int, end: int) -> bool:
-        """Whether nothing but comments stands between `start` and `end` beside a definition."""
-        before = self._masked.text[start : self._line_start(definition.start_char)]
-        after = self._masked.text[self._line_end(definition.end_char) : end]
-        return not before.strip() and _ONLY_CLOSES.match(after) is not None
 
     def _is_caption(self, start: int, end: int) -> bool:
         """Whether only a few comments stand there: they announce the definition below."""
@@ -162,6 +168,15 @@ class _Builder:
         """Offset of the line below the one that ends at or holds the character before `char`."""
         line = self._table.line_of(max(char - 1, 0))
         return self._table.char_of(line + 1) if line < self._table.count else len(self._text)
+
+
+def _all_names(definitions: Sequence[Definition]) -> str:
+    names = ", ".join(".".join(definition.names) for definition in definitions)
+    return (
+        names
+        if len(names) <= MAX_NAME_CHARS
+        else names[:MAX_NAME_CHARS].rpartition(", ")[0] + ", …"
+    )
 
 
 def _cut(names: tuple[str, ...]) -> tuple[str, ...]:

@@ -94,8 +94,8 @@ def key_sections(text: str, root: Entry) -> tuple[Section, ...]:
     """Sections by key path.
 
     A container longer than `SECTION_CHARS` is divided among what lies in it. Neighbours in one
-    container that fit into `SECTION_CHARS` together are one section under the container's path; an
-    entry alone has its own path. What follows the last entry of a container (closing brackets)
+    container that fit into `SECTION_CHARS` together are one section, named after the first and the
+    last of them if they are not all of the container; an entry alone has its own path. What follows the last entry of a container (closing brackets)
     belongs to that entry. Each section begins at the start of a line, so entries on one line stay
     together.
     """
@@ -125,7 +125,12 @@ def _divide(
         else:
             is_own = bool(path) and run_start <= container.line_start < run_end
             line = container.line if is_own else 0
-            out.append(Section(run_start, run_end, path, len(path), line))
+            names = _span_name(run) if len(run) < len(parts) and not has_opening else ""
+            if names:
+                above, line = (*path, names), run[0].line
+                out.append(Section(run_start, run_end, above, len(above), line))
+            else:
+                out.append(Section(run_start, run_end, path, len(path), line))
         run_start = run_end
 
     ends = [part.start_char for part in parts[1:]]
@@ -143,6 +148,14 @@ def _divide(
             out.append(_section(run_start, part_end, path, part))
         run_start = part_end
     end_run(end)
+
+
+def _span_name(run: list[Entry]) -> str:
+    """What the neighbours are called together: the first and the last of them."""
+    first, last = run[0], run[-1]
+    if first.shares_line or not first.names or not last.names:
+        return ""
+    return f"{first.names[0]} – {last.names[0]}"
 
 
 def _parts(entry: Entry, end: int) -> list[Entry]:

@@ -31,19 +31,26 @@ values = st.recursive(
 
 
 def key_paths(value: object, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Every path of the value, an element under its index and under what may name it."""
+    """Every path of the value, an element under its index and under what may name it.
+
+    And of every run of neighbours: the first and the last of them.
+    """
     yield path
+    names: list[list[str]] = []
     if isinstance(value, dict):
-        for key, member in value.items():
-            yield from key_paths(member, (*path, heading_name(key)))
+        names = [[heading_name(key)] for key in value]
     elif isinstance(value, list):
         for index, element in enumerate(value):
-            names = [f"[{index}]"]
+            names.append([f"[{index}]"])
             if isinstance(element, dict):
                 telling = [element.get(key) for key in ("name", "id", "title", "key")]
-                names += [heading_name(str(member)) for member in telling if member is not None]
-            for name in names:
-                yield from key_paths(element, (*path, name))
+                names[-1] += [heading_name(str(m)) for m in telling if m is not None]
+    members = list(value.values()) if isinstance(value, dict) else value
+    for at, own in enumerate(names):
+        for name in own:
+            yield from key_paths(members[at], (*path, name))  # type: ignore[index]
+            for later in names[at + 1 :]:
+                yield from ((*path, f"{name} – {last}") for last in later)
 
 
 @pytest.mark.req("A-10")
@@ -61,7 +68,8 @@ def test_sections_of_json_are_at_their_keys(
             line = lines[section.heading_line - 1].strip()
             if line.startswith('"'):
                 key = json.JSONDecoder().raw_decode(line)[0]
-                assert section.heading_path[-1] == heading_name(key)
+                name = section.heading_path[-1]
+                assert name == heading_name(key) or name.startswith(f"{heading_name(key)} – ")
             else:  # an element of an array, or a text on one line
                 assert line[0] in "{["
 
@@ -82,7 +90,12 @@ plain_values = st.recursive(
 @given(value=plain_values, indent=st.sampled_from([2, 4]))
 def test_sections_of_yaml_are_at_paths_of_the_value(value: object, indent: int) -> None:
     text = yaml.safe_dump(
-        value, indent=indent, default_flow_style=False, allow_unicode=True, width=10_000
+        value,
+        indent=indent,
+        default_flow_style=False,
+        allow_unicode=True,
+        width=10_000,
+        sort_keys=False,
     )
     paths = set(key_paths(value))
     for section in YamlParser().parse(text, "yaml").sections:

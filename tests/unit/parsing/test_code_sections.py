@@ -61,12 +61,20 @@ def test_a_class_that_fits_stays_whole_and_a_longer_one_is_split_at_its_methods(
     small = "class A:\n" + python("def f(self):", "    ")
     assert headings(small, "python") == ["A"]
     members = "".join(python(f"def f{n}(self):", "    ") for n in range(6))
-    text = "class A:\n    x = 1\n\n" + members + "    y = 2\n\n\nz = 3\n"
+    rest = "    y = 2\n" * 9
+    text = "class A:\n    x = 1\n\n" + members + rest + "\n\n" + "z = 3\n" * 15
     assert headings(text, "python") == ["A", *(f"A › f{n}" for n in range(6)), "A", ""]
     head, *_, tail, outside = sections(text, "python")
     assert (head.heading_line, tail.heading_line, outside.heading_line) == (1, 0, 0)
     assert (tail.level, outside.level) == (1, 0)
-    assert text[tail.start_char : tail.end_char].strip() == "y = 2"
+    assert text[tail.start_char : tail.end_char].rstrip() == rest.rstrip()
+
+
+def test_a_last_line_that_defines_nothing_stays_with_what_is_above() -> None:
+    text = "def f():\n" + python("def inner():", "    ") * 5 + "    return inner\n"
+    *_, last = sections(text, "python")
+    assert last.heading_path == ("f", "inner")
+    assert text[last.start_char :].endswith("return inner\n")
 
 
 def test_functions_in_a_function_are_split_only_if_it_is_long() -> None:
@@ -78,10 +86,22 @@ def test_functions_in_a_function_are_split_only_if_it_is_long() -> None:
 
 def test_short_definitions_share_a_section_and_a_single_one_keeps_its_name() -> None:
     short = "def a(): pass\n\n\ndef b(): pass\n\n\n"
-    assert headings(short + python("def f():"), "python") == ["", "f"]
+    assert headings(short + python("def f():"), "python") == ["a, b", "f"]
     one = "def a(): pass\n\n\n"
     assert headings(python("def f():") + one + python("def g():"), "python") == ["f", "a", "g"]
-    assert headings("import os\n\n\n" + one + python("def g():"), "python") == ["", "g"]
+    assert headings("import os\n\n\n" + one + python("def g():"), "python") == ["a", "g"]
+
+
+def test_short_neighbours_are_named_after_all_and_share_no_more_than_a_chunk() -> None:
+    text = "".join(f"class Error{n}(Exception):\n    code = '{n:>120}'\n\n\n" for n in range(20))
+    found = sections(text, "python")
+    assert [len(text[s.start_char : s.end_char]) <= 1_100 for s in found] == [True] * len(found)
+    named = [name for s in found for name in s.heading_path[0].split(", ")]
+    assert named == [f"Error{n}" for n in range(20)]
+    many = "".join(f"x{'y' * 30}{n} = lambda: 1\ndef f{'y' * 30}{n}(): pass\n" for n in range(9))
+    (first, *_) = sections(many, "python")
+    assert first.heading_path[0].endswith(", …")
+    assert len(first.heading_path[0]) <= 205
 
 
 def test_the_brace_that_closes_a_class_is_no_section() -> None:
@@ -116,7 +136,7 @@ def test_python_strings_and_brackets_hold_no_definitions() -> None:
 
 def test_a_python_bracket_that_is_never_closed_hides_no_later_definition() -> None:
     text = "x = foo(\n\n" + python("def f():") + "y = [1,\n" + python("class A(B):")
-    assert headings(text, "python") == ["", "f", "", "A"]
+    assert headings(text, "python") == ["", "f", "A"]
 
 
 @pytest.mark.parametrize(
@@ -254,11 +274,11 @@ def test_macros_that_look_like_functions_are_none_in_a_function() -> None:
 
 def test_shell_functions_end_at_the_margin() -> None:
     text = f"f() {{\n  if a; then\n  g() {{ :; }}\n{LONG}}}\nx=1\nh() {{ :; }}\n"
-    assert headings(text, "shell") == ["f", ""]
+    assert headings(text, "shell") == ["f", "h"]
 
 
 def test_sql_statements_end_where_the_next_one_begins() -> None:
     view = 'CREATE OR REPLACE VIEW a."b" AS\nSELECT 1,\n' + "  'SELECT;',\n" * 20 + "  2;\n"
     text = view + "SELECT 1;\n\n-- Of the second view.\n" + view
-    assert headings(text, "sql") == ["a.b", "", "a.b"]
-    assert text[sections(text, "sql")[2].start_char :].startswith("-- Of")
+    assert headings(text, "sql") == ["a.b", "a.b"]
+    assert text[sections(text, "sql")[1].start_char :].startswith("-- Of")

@@ -65,9 +65,9 @@ def test_large_containers_are_divided_and_small_neighbours_stay_together() -> No
         ("server.host", 3),
         ("server.tls.cert", 5),
         ("server.tls.key", 6),
-        ("", 0),
+        ("a – d", 9),
     ]
-    assert [s.level for s in parse("json", text).sections] == [2, 3, 3, 0]
+    assert [s.level for s in parse("json", text).sections] == [2, 3, 3, 1]
 
 
 def test_elements_of_an_array_are_named_by_a_telling_member_or_their_index() -> None:
@@ -150,13 +150,13 @@ def test_yaml_values_over_several_lines_hold_no_keys() -> None:
     quoted = f'quoted: "x\n  no: key\n  {LONG}"\n'
     plain = f"plain: x\n  no: key\n  {LONG}\n"
     found = paths("yaml", scalar + flow + quoted + plain + f"last: {LONG}\n")
-    assert [path for path, _ in found] == ["text", "", "plain", "last"]
+    assert [path for path, _ in found] == ["text", "flow – quoted", "plain", "last"]
     assert blocks("yaml", scalar + flow) == [scalar.rstrip("\n")]
 
 
 def test_an_unclosed_yaml_value_ends_with_its_indentation() -> None:
     text = f'a: "open\n  x\nb: [1,\n  2\nc: {LONG}\nd: {LONG}\n'
-    assert [path for path, _ in paths("yaml", text)] == ["", "d"]
+    assert [path for path, _ in paths("yaml", text)] == ["a – c", "d"]
 
 
 def test_toml_tables_arrays_and_dotted_keys() -> None:
@@ -182,7 +182,7 @@ def test_toml_values_over_several_lines_are_blocks() -> None:
 
 def test_unclosed_toml_values_do_not_swallow_the_tables_below() -> None:
     text = f'a = [\n"x",\n[b]\nx = "{LONG}"\n[c]\nx = """open\n[d]\nx = "{LONG}"\n'
-    assert [path for path, _ in paths("toml", text)] == ["", "d"]
+    assert [path for path, _ in paths("toml", text)] == ["a – c", "d"]
 
 
 def test_ini_sections_and_values_over_several_lines() -> None:
@@ -191,7 +191,8 @@ def test_ini_sections_and_values_over_several_lines() -> None:
         f"packages =\n    one\n    two\nlong: {LONG}\nother = {LONG}\n"
         f"[ alone ]\n\tkey = {LONG}\n\tkey2 = 1\n"
     )
-    assert [path for path, _ in paths("ini", text)] == ["options", "options.other", "alone"]
+    found = [path for path, _ in paths("ini", text)]
+    assert found == ["options.packages – long", "options.other", "alone"]
     assert blocks("ini", text) == ["packages =\n    one\n    two"]
 
 
