@@ -237,6 +237,7 @@ class Index:
             metadata=several(metadata),
             type_name=type_name,
         )
+        self._wiring.require_type(type_name)
         root = canonical_database(database)
         require_other_file(self._file.path, root)
         SqliteFileSource(name or "", root, wanted).check()
@@ -634,7 +635,9 @@ class Index:
             step: called with the name of each part before it runs.
         """
         from sqlindex.analysis.analyser import analyse, analyzer_fingerprint
+        from sqlindex.chunking.embedding_text import embedding_key
         from sqlindex.chunking.identity import content_fingerprint
+        from sqlindex.indexing.build import text_at
         from sqlindex.store.check import find_faults
 
         token = cancel or CancelToken()
@@ -654,6 +657,7 @@ class Index:
                     analyse=analyse,
                     analyzer=analyzer_fingerprint(),
                     fingerprint=content_fingerprint,
+                    embedding_key=lambda text, place: embedding_key(text_at(text, place)),
                     step=next_step,
                 )
             )

@@ -54,6 +54,8 @@ class Wiring:
         self._parsers = parsers
         self._guard = threading.Lock()
         self.host_sources: dict[str, Source] = {}
+        if file_types is not None or parsers is not None:
+            self._require_parsers()
 
     @property
     def has_given_embedder(self) -> bool:
@@ -146,6 +148,19 @@ class Wiring:
             raise EmbedderRequiredError(
                 f"index {self._file.path} has vectors, and no embedder is given to keep them up",
                 hint="open it with its embedder, or drop the vectors (drop_vectors=True, --drop-vectors)",
+            )
+
+    def require_type(self, type_name: str) -> None:
+        """Refuse an extension that no file type is registered for.
+
+        Raises:
+            UsageError: there is none; the hint names those there are.
+        """
+        registry = self._registry()
+        if registry.for_extension(type_name.removeprefix(".")) is None:
+            known = ", ".join(file_type.extensions[0] for file_type in registry.types)
+            raise UsageError(
+                f"no file type for .{type_name.removeprefix('.')}", hint=f"one of {known}"
             )
 
     def listings(
@@ -246,6 +261,16 @@ class Wiring:
         from sqlindex.filetypes.builtin import BUILTIN_REGISTRY
 
         return self._file_types or BUILTIN_REGISTRY
+
+    def _require_parsers(self) -> None:
+        """Refuse file types that nothing here can read, before any document is.
+
+        Raises:
+            UsageError: a file type's parser is missing and it has no text fallback.
+        """
+        parser_of = self._parser_of()
+        for file_type in self._registry().types:
+            parser_of(file_type)
 
     def _parser_of(self) -> Callable[[FileType], Parser]:
         from sqlindex.parsing.registry import builtin_parsers

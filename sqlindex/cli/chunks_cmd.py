@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from sqlindex.cli.documents import of_document
 from sqlindex.cli.options import db_option, json_option
 from sqlindex.cli.output import plural, print_json, print_message, print_text
 from sqlindex.index import Index
@@ -30,9 +31,11 @@ _WHY = {
 @json_option
 @db_option
 def command(document: str, source: str | None, with_text: bool, as_json: bool, db: Path) -> None:
-    """Show how DOCUMENT, given by its path or id, is cut into chunks, and why there."""
+    """Show how DOCUMENT, given by its id or the path of its file, is cut, and why there."""
     with Index.open(db) as index:
-        chunks = index.chunks(document, source=source)
+        chunks = of_document(
+            index, lambda known, where: index.chunks(known, source=where), document, source
+        )
     if as_json:
         print_json({"chunks": [asdict(chunk) for chunk in chunks]})
         return

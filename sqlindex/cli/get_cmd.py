@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from sqlindex.cli.documents import of_document
 from sqlindex.cli.options import db_option, json_option
 from sqlindex.cli.output import print_json
 from sqlindex.errors import UnknownDocumentError
@@ -25,14 +26,16 @@ _LINES = re.compile(r"(\d{1,18})(?:-(\d{1,18}))?")
 @json_option
 @db_option
 def command(what: str, lines: str | None, source: str | None, as_json: bool, db: Path) -> None:
-    """Print WHAT as the index holds it: a document by its path or id, or a chunk by its id."""
+    """Print WHAT as the index holds it: a document by its id or file, or a chunk by its id."""
     span = _span(lines)
     with Index.open(db) as index:
         if _CHUNK_ID.fullmatch(what):
             chunk = index.get_chunk(what)
             values, text = asdict(chunk), chunk.text
         else:
-            document = index.get(what, source=source)
+            document = of_document(
+                index, lambda known, where: index.get(known, source=where), what, source
+            )
             values, text = asdict(document), document.text
     if span is not None:
         lines_of_text = text.split("\n")

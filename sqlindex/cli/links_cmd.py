@@ -7,10 +7,11 @@ from pathlib import Path
 
 import click
 
+from sqlindex.cli.documents import of_document
 from sqlindex.cli.options import db_option, json_option
 from sqlindex.cli.output import print_json, print_text
 from sqlindex.index import Index
-from sqlindex.model.links import DocumentLink
+from sqlindex.model.links import DocumentLink, target_parts
 
 
 @click.command("links")
@@ -20,14 +21,14 @@ from sqlindex.model.links import DocumentLink
 @json_option
 @db_option
 def command(document: str, back: bool, source: str | None, as_json: bool, db: Path) -> None:
-    """List the links of DOCUMENT, a path or id, with the documents that they lead to.
+    """List the links of DOCUMENT, its id or the path of its file, and where they lead.
 
     One line each: where it stands, its target, and behind the arrow the document with the line of
-    the heading that it names; `-` where it leads to no document of the index.
+    the heading that it names; or that it leads outside, to no document, or to no heading.
     """
     with Index.open(db) as index:
         ask = index.backlinks if back else index.links
-        links = ask(document, source=source)
+        links = of_document(index, lambda known, where: ask(known, source=where), document, source)
     if as_json:
         print_json({"links": [asdict(link) for link in links]})
         return
@@ -38,7 +39,9 @@ def command(document: str, back: bool, source: str | None, as_json: bool, db: Pa
 def _document(link: DocumentLink) -> str:
     found = link.leads_to
     if found is None:
-        return "-"
+        is_url = target_parts(link.target, link.is_wiki).is_url
+        return "(outside)" if is_url else "(no such document)"
     source = "" if found.source == link.source else f"{found.source}: "
     line = "" if found.heading_line is None else f":{found.heading_line}"
-    return f"{source}{found.document_id}{line}"
+    names_nothing = found.anchor and not line and not found.anchor.startswith("^")
+    return f"{source}{found.document_id}{line}" + (" (no such heading)" if names_nothing else "")

@@ -168,6 +168,8 @@ def _print_hits(result: SearchResult, *, full: bool) -> None:
         print(
             f"{hit.rank:>3}. {click.style(where, bold=True) if is_terminal else where}  {heading}"
         )
+        if full and hit.context:
+            print(f"     {visible(' '.join(hit.context.split()))} …")
         for line in hit.text.split("\n") if full else [hit.snippet]:
             print(f"     {visible(line)}")
     shown = plural(len(result.hits), "hit") + (", more with --offset" if result.has_more else "")

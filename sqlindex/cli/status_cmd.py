@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from sqlindex.cli.options import db_option, json_option
 from sqlindex.cli.output import plural, print_json, print_text
 from sqlindex.index import Index
 from sqlindex.model.status import FileStatus, IndexStatus, RefusedDocument
+
+_NOT_IN = 3
 
 
 @click.command("status")
@@ -28,11 +31,11 @@ from sqlindex.model.status import FileStatus, IndexStatus, RefusedDocument
 @db_option
 def command(
     paths: tuple[Path, ...], with_refused: bool, with_left_out: bool, as_json: bool, db: Path
-) -> None:
+) -> int:
     """Show generation, sources, counts, model and sizes.
 
     With PATHs, tell of each file or folder whether it is in, and if not, why and what would
-    change that; as the last refresh saw it.
+    change that, as the last refresh saw it; exit code 3 if one is not in.
     """
     with Index.open(db) as index:
         if paths and (with_refused or with_left_out):
@@ -40,14 +43,15 @@ def command(
         if paths:
             found = [(path, index.file_status(path)) for path in paths]
             _print_files(found, as_json=as_json)
-            return
+            is_in = all(any(s.is_indexed for s in statuses) for _, statuses in found)
+            return 0 if is_in else _NOT_IN
         status = index.status()
         wanted = with_refused or with_left_out
         refused = index.refused(with_left_out=with_left_out) if wanted else []
     if as_json:
         listed = {"refused": [_refused_as_json(r) for r in refused]} if wanted else {}
         print_json({**asdict(status), **listed})
-        return
+        return 0
     _print_status(status)
     for document in refused:
         kept = " (earlier version kept)" if document.is_kept else ""
@@ -55,6 +59,7 @@ def command(
         print_text(
             f"{document.source}\t{refusal.document_id}\t{refusal.reason.value}{kept}\t{refusal.detail}\t{refusal.hint}"
         )
+    return 0
 
 
 def _print_files(found: list[tuple[Path, list[FileStatus]]], *, as_json: bool) -> None:
@@ -69,10 +74,10 @@ def _print_files(found: list[tuple[Path, list[FileStatus]]], *, as_json: bool) -
         if not statuses:
             print_text(f"{path}: in no registered folder; 'sqlindex source list' shows them")
         for status in statuses:
-            print_text(f"{path}: {_described(status)}")
+            print_text(f"{path}: {_described(path, status)}")
 
 
-def _described(status: FileStatus) -> str:
+def _described(path: Path, status: FileStatus) -> str:
     where = f"source {status.source}"
     refusal = status.refusal
     why = ""
@@ -83,6 +88,10 @@ def _described(status: FileStatus) -> str:
     if status.is_indexed:
         counted = f"{plural(status.documents, 'document')}, {plural(status.chunks, 'chunk')}"
         return f"indexed in {where}: {counted}" + (f"; now {why}" if why else "")
+    if refusal is None and os.path.isdir(path):
+        return f"not in {where}: the last refresh saw no document below it"
+    if refusal is None and not os.path.lexists(path):
+        return f"not in {where}: there is no such file"
     if refusal is None:
         return f"not in {where}: the last refresh did not see it; run 'sqlindex refresh'"
     return f"not in {where}: {why}"

@@ -17,7 +17,7 @@ BUILTIN_FILE_TYPES = (
     FileType("tex", ("tex",), "markup", "tex", "tex", True),
     FileType("html", ("html", "htm"), "markup", "html", "html", True),
     FileType("csv", ("csv", "tsv"), "structured", "csv", "csv", True),
-    FileType("json", ("json",), "structured", "json", "json", True),
+    FileType("json", ("json", "jsonl"), "structured", "json", "json", True),
     FileType("yaml", ("yaml", "yml"), "structured", "yaml", "yaml", True),
     FileType("toml", ("toml",), "structured", "toml", "toml", True),
     FileType("ini", ("ini", "cfg"), "structured", "ini", "ini", True),

@@ -23,7 +23,7 @@ from sqlindex.rendering import rendered_text
 from sqlindex.store.contents import put_content, read_content
 from sqlindex.store.documents import VersionRow, stage_versions
 from sqlindex.store.driver import Connection
-from sqlindex.store.parses import chunk_place, document_of_parse, find_parse, put_parse
+from sqlindex.store.parses import ChunkPlace, chunk_place, document_of_parse, find_parse, put_parse
 from sqlindex.store.sources import SourceRow, StatRow, put_file_stats
 from sqlindex.store.vectors import missing_texts, put_vector_refusals, put_vectors
 from sqlindex.store.writer import Writer
@@ -212,9 +212,14 @@ class _TextReader:
         if place.content_id != self._content_id:
             self._content = read_content(self._connection, place.content_id)
             self._content_id = place.content_id
-        body = rendered_text(self._content[place.start_char : place.end_char], place.rendered)
-        heading = lost_heading(place.heading_path, place.heading_line, place.is_continuation)
-        return embedding_text(body, heading=heading, context=place.context)
+        return text_at(self._content, place)
+
+
+def text_at(content: str, place: ChunkPlace) -> str:
+    """What an embedder gets for a stored chunk of a content."""
+    body = rendered_text(content[place.start_char : place.end_char], place.rendered)
+    heading = lost_heading(place.heading_path, place.heading_line, place.is_continuation)
+    return embedding_text(body, heading=heading, context=place.context)
 
 
 def _check_lengths(

@@ -137,7 +137,7 @@ class _Comparison:
             self._trusts_stat
             and version is not None
             and version.recipe == recipe
-            and _is_unchanged(entry.stat, stat, version)
+            and is_unchanged(entry.stat, stat, version)
         ):
             self._stays(version)
             return None
@@ -315,7 +315,9 @@ def _broken(listing: Listing, what: str, exc: Exception) -> SourceError:
     )
 
 
-def _is_unchanged(stat: FileStat | None, known: StatRow | None, version: LiveVersion) -> bool:
+def is_unchanged(stat: FileStat | None, known: StatRow | None, version: LiveVersion) -> bool:
+    """Whether a listed file needs no reading: it has the stat with which the head's version was
+    read, long enough after its last change for a further one to show in its times."""
     if (
         stat is None
         or known is None

@@ -172,9 +172,12 @@ class _Page:
         # A line break of a reference is no line break of the file.
         value = token.value.replace("\n", " ").replace("\r", " ")
         if value != self._text[token.start : token.end]:
-            self._end_run()
-            self.rendered.append(Rendered(token.start, token.end, value))
-            self._run_start = self._run_end = token.end
+            self._read_as(token, value)
+
+    def _read_as(self, token: Token, value: str) -> None:
+        self._end_run()
+        self.rendered.append(Rendered(token.start, token.end, value))
+        self._run_start = self._run_end = token.end
 
     def _start_tag(self, token: Token) -> None:
         name = token.name
@@ -186,7 +189,11 @@ class _Page:
             self._end_run()
             self._end_link(token.start)
         is_block_level = name in _BLOCK_LEVEL
-        self._hide(token.start, token.end, separates=is_block_level)
+        alternative = " ".join(token.attributes.get("alt", "").split()) if name == "img" else ""
+        if alternative:
+            self._read_as(token, f" {alternative} ")
+        else:
+            self._hide(token.start, token.end, separates=is_block_level)
         if level:
             self._heading = self._name(token)
         elif is_block_level and self._heading is not None and self._heading.text_end is None:

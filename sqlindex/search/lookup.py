@@ -20,6 +20,7 @@ from sqlindex.store.catalog import (
 from sqlindex.store.driver import Connection
 from sqlindex.store.head import read_head
 from sqlindex.store.snapshot import ChunkRow, read_chunk
+from sqlindex.store.sources import find_source
 
 
 def get_document(
@@ -106,19 +107,27 @@ def find_document(
 
     Raises:
         UnknownDocumentError: none, or more than one source has it; the hint names the sources.
+        UnknownSourceError: no source of that name.
     """
     generation = read_head(connection).generation
     if not _is_encodable(path_or_id) or not _is_encodable(source or ""):
         raise UnknownDocumentError(
             f"{path_or_id!r} is no document id", hint="ids write bytes that are no UTF-8 as \\xe9"
         )
+    if source is not None:
+        find_source(connection, source)
     found = find_documents(connection, generation, path_or_id, source)
     if len(found) != 1:
-        if found:
-            names = ", ".join(name for name, _ in found)
+        names = dict.fromkeys(name for name, _ in found)
+        if len(names) > 1:
             raise UnknownDocumentError(
                 f"{path_or_id!r} is in several sources",
-                hint=f"name one of them with --source (source=): {names}",
+                hint=f"name one of them with --source (source=): {', '.join(names)}",
+            )
+        if found:
+            raise UnknownDocumentError(
+                f"{path_or_id!r} is the path of {len(found)} documents",
+                hint=f"name one by its id: {', '.join(id_ for _, id_ in found[:9])}",
             )
         raise UnknownDocumentError(
             f"generation {generation} has no document {path_or_id!r}",

@@ -106,7 +106,7 @@ def open_root(root: str, *, to_list: bool) -> int:
             ) from exc
         raise SourceError(
             f"source folder {root!r} cannot be opened: {exc.strerror}",
-            hint="make it available and readable, or remove the source",
+            hint="make it available and readable; if it was moved: sqlindex source move NAME FOLDER",
         ) from exc
     return folder
 

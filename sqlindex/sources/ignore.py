@@ -57,7 +57,7 @@ class LeftOut:
 _HIDDEN = LeftOut(
     RefusalReason.HIDDEN,
     "its name begins with a dot",
-    "list hidden files with --hidden (hidden=True in Python)",
+    "hidden files are listed by a source added with --hidden (hidden=True in Python)",
 )
 _SECRET = LeftOut(
     RefusalReason.SECRET,

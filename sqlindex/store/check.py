@@ -17,7 +17,7 @@ from sqlindex.store.driver import Connection
 from sqlindex.store.head import Head, read_head
 from sqlindex.store.lexical import Analyse, lexical_rows
 from sqlindex.store.links import wrong_names
-from sqlindex.store.parses import damaged_parses
+from sqlindex.store.parses import ChunkPlace, chunk_place, damaged_parses
 from sqlindex.store.sources import list_sources, refusals
 
 
@@ -122,9 +122,10 @@ _STATISTICS = {
     for table in ("a", "b")
 }
 _TERMS = "SELECT term, doc, col, offset FROM temp.{} "
-_CHUNK_SPANS = (
-    "SELECT ord, start_char, end_char, fingerprint FROM chunk WHERE parse_id = ? ORDER BY ord"
-)
+_CHUNK_MARKS = """
+    SELECT c.ord, c.fingerprint, t.key FROM chunk c LEFT JOIN embedding_text t USING(text_id)
+    WHERE c.parse_id = ? ORDER BY c.ord
+"""
 
 
 def find_faults(
@@ -134,6 +135,7 @@ def find_faults(
     analyse: Analyse,
     analyzer: str,
     fingerprint: Callable[[str], bytes],
+    embedding_key: Callable[[str, ChunkPlace], bytes],
     step: Callable[[str], None],
 ) -> Iterator[Finding]:
     """Every broken invariant, in a fixed order.
@@ -143,6 +145,7 @@ def find_faults(
         analyse: makes lexical rows, to compare the lexical table with.
         analyzer: fingerprint of `analyse`; a table made by another one is not compared.
         fingerprint: of a chunk's text.
+        embedding_key: of what a chunk of a document's text is embedded as.
         step: called with the name of each part before it runs; may raise to cancel.
     """
     step("structure")
@@ -173,7 +176,7 @@ def find_faults(
     yield from _vectors(connection)
     step("texts")
     damaged = False
-    for finding in _texts(connection, fingerprint):
+    for finding in _texts(connection, fingerprint, embedding_key):
         damaged = True
         yield finding
     if head.analyzer == analyzer and not damaged:
@@ -232,7 +235,11 @@ def _length(blob: bytes) -> float:
     return math.hypot(*numbers)
 
 
-def _texts(connection: Connection, fingerprint: Callable[[str], bytes]) -> Iterator[Finding]:
+def _texts(
+    connection: Connection,
+    fingerprint: Callable[[str], bytes],
+    embedding_key: Callable[[str, ChunkPlace], bytes],
+) -> Iterator[Finding]:
     contents = connection.execute(
         "SELECT content_id, digest FROM content ORDER BY content_id"
     ).fetchall()
@@ -248,9 +255,12 @@ def _texts(connection: Connection, fingerprint: Callable[[str], bytes]) -> Itera
             "SELECT parse_id FROM parse WHERE content_id = ?", (content_id,)
         )
         for (parse_id,) in parses.fetchall():
-            for ord_, start, end, mark in connection.execute(_CHUNK_SPANS, (parse_id,)):
-                if fingerprint(text[start:end]) != mark:
+            for ord_, mark, key in connection.execute(_CHUNK_MARKS, (parse_id,)).fetchall():
+                place = chunk_place(connection, parse_id, ord_)
+                if fingerprint(text[place.start_char : place.end_char]) != mark:
                     yield Finding("chunks give their fingerprint", f"chunk {parse_id}/{ord_}")
+                elif key is not None and embedding_key(text, place) != key:
+                    yield Finding("chunks have the key of their text", f"chunk {parse_id}/{ord_}")
 
 
 def _lexical_terms(connection: Connection, head: Head, analyse: Analyse) -> Iterator[Finding]:

@@ -116,10 +116,12 @@ def add_source(
     registered = list_sources(connection)
     if kind == "folder" and root is not None:
         _require_free_root(registered, root)
-    if any((k.kind, k.root, k.options) == ("table", root, options) for k in registered):
-        raise DuplicateError(
-            f"this table or query of {root} is registered already", hint="one table is one source"
-        )
+    for known in registered:
+        if kind == "table" and (known.kind, known.root, known.options) == (kind, root, options):
+            raise DuplicateError(
+                f"this table or query of {root} is registered already as source {known.name!r}",
+                hint="one table is one source",
+            )
     if any(known.name == name for known in registered):
         raise DuplicateError(
             f"a source named {name!r} is registered already",

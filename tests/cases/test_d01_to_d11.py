@@ -95,6 +95,7 @@ def test_d01_repeated_lines_keep_exact_and_distinct_spans(tmp_path: Path, folder
         for chunk in cut:
             assert chunk.text == text[chunk.start_char : chunk.end_char]
         assert all(before.start_char < after.start_char for before, after in pairwise(cut))
+        assert all(after.start_line == before.end_line for before, after in pairwise(cut))
         best = index.search("K7").hits[0]
         grep = subprocess.run(
             ["grep", "-n", "K7", folder / "a.txt"], capture_output=True, text=True, check=True
@@ -120,6 +121,7 @@ def test_d02_crlf_and_lf_give_the_same_lines_and_exact_slices(index: Index, fold
             assert on_disk[chunk.start_char : chunk.end_char] == chunk.text
             assert not chunk.text.endswith("\r")
         (hit,) = (h for h in index.search("letzte Worte").hits if h.document_id == name)
+        assert hit.start_line <= 6 <= hit.end_line
         assert hit.text.split("\n")[6 - hit.start_line] == "letzte Worte"
         assert not any(heading.endswith("\r") for heading in hit.heading_path)
     assert_all_told(index, folder)
@@ -141,12 +143,16 @@ def test_d03_headings_in_fences_are_none(index: Index, folder: Path) -> None:
 
 
 @pytest.mark.req("A-9", "A-11")
-def test_d04_setext_headings_and_breaks_are_told_apart(index: Index, folder: Path) -> None:
+def test_d04_setext_headings_and_breaks_are_told_apart(
+    index: Index, folder: Path, shell: Callable[[Path, str], list[str]]
+) -> None:
     text = "Einleitung\n---\nerster Absatz\n\n---\n\nzweiter Absatz\n\nKapitel\n===\nText\n"
     (folder / "m4.md").write_text(text)
     index.add_source(folder)
     index.refresh()
     assert index.get("m4.md").headings == ((1, ("Einleitung",)), (9, ("Kapitel",)))
+    levels = "SELECT heading_line, level FROM section WHERE heading_line > 0 ORDER BY ord"
+    assert shell(index.path, levels) == ["1|2", "9|1"]
     assert index.search("zweiter Absatz").hits[0].heading_path == ("Einleitung",)
     covered = {
         line
@@ -169,6 +175,7 @@ def test_d05_utf_16_counts_with_its_mark_only(index: Index, folder: Path) -> Non
     hits = index.search("größe").hits
     assert {hit.document_id for hit in hits} == {"u16le.txt", "u16be.txt"}
     for hit in hits:
+        assert hit.start_line <= 2 <= hit.end_line
         assert hit.text.split("\n")[2 - hit.start_line].startswith("Größe 42")
         assert "\ufeff" not in hit.text
         assert "\0" not in hit.text
@@ -234,6 +241,7 @@ def test_d07_files_below_an_unreadable_folder_are_kept(place: Path, cli: Cli) ->
     assert (told["changed"], told["removed"]) == (1, 0)
     hits = cli("search", "gemeinsam", "-n", "100", "--json", "--db", db).json["hits"]
     assert len(hits) == 20
+    assert [(r["document_id"], r["is_kept"]) for r in told["refused"]] == [("s/", True)]
     found_new = cli("search", "erneuert", "--json", "--db", db).json["hits"]
     assert [hit["document_id"] for hit in found_new] == ["f0.md"]
     # Each of the eight is told to be kept and unreachable.
@@ -295,6 +303,10 @@ def test_d08_what_is_no_readable_file_is_told_and_nothing_waits(place: Path, cli
     }
     hits = cli("search", "Anlage", "--json", "--db", db).json["hits"]
     assert [hit["document_id"] for hit in hits] == ["gut.md"]
+    with Index.open(db) as index:
+        assert all(refused.refusal.detail for refused in index.refused())
+        (root / "weg.md").write_text("")  # as it was when it was listed
+        assert_all_told(index, root)
 
 
 @pytest.mark.req("A-5")
@@ -380,6 +392,7 @@ def test_d11_a_moved_folder_keeps_its_documents_and_vectors(
         index.add_source("r")
         assert index.refresh().embedded == 3
         before = [hit.path for hit in index.search("Pumpe").hits]
+        assert set(before) == {"a.md", "tief/c.md"}
     monkeypatch.chdir(tmp_path)
     old.rename(new)
     with Index.open(new / "r.db", embedder=embedder) as index:

@@ -82,7 +82,8 @@ def _usage(command: click.Command) -> str:
     for parameter in command.params:
         if isinstance(parameter, click.Argument):
             name = (parameter.metavar or parameter.name or "").upper()
-            name = f"{name.removesuffix('S')}…" if parameter.nargs < 0 else name
+            if parameter.nargs < 0:
+                name = f"{name.strip('[].').removesuffix('S')}…"
             arguments.append(name if parameter.required else f"[{name}]")
     return " ".join([*arguments, "[OPTIONS]"])
 

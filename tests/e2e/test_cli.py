@@ -265,7 +265,13 @@ def test_get_prints_documents_lines_and_chunks_as_they_are(db: Path, folder: Pat
     hit = _json("search", "closes", db=db)["hits"][0]  # type: ignore[index]  # a list
     chunk = _json("get", hit["chunk_id"], db=db)
     assert (chunk["text"], chunk["start_line"]) == (hit["text"], hit["start_line"])
-    assert_told(sqlindex("get", "pump.md", "--source", "x", "--db", db), 3, "pump.md")
+    assert_told(sqlindex("get", "pump.md", "--source", "x", "--db", db), 2, "'x'", "documents")
+    on_disk = sqlindex("get", folder / "guide" / "notes.txt", "--db", db)
+    assert on_disk.out == raw
+    (folder / "new.bin").write_bytes(b"x")
+    assert sqlindex("refresh", "--db", db).code == 0
+    told = sqlindex("chunks", folder / "new.bin", "--db", db)
+    assert_told(told, 3, "new.bin", "unsupported")
 
 
 @pytest.mark.req("A-10")
@@ -275,7 +281,7 @@ def test_links_prints_where_links_lead_and_who_links_here(db: Path, folder: Path
     assert sqlindex("refresh", "--db", db).code == 0
     assert sqlindex("links", "links.md", "--db", db).out == (
         "links.md:3: guide/valve.md#valve → guide/valve.md:5\n"
-        "links.md:3: https://x.y → -\n"
+        "links.md:3: https://x.y → (outside)\n"
         "links.md:4: pump → pump.md\n"
     )
     assert sqlindex("links", "pump.md", "--back", "--db", db).out == "links.md:4: pump → pump.md\n"

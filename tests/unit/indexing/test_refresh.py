@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -23,8 +24,11 @@ from sqlindex.errors import (
     UnknownSourceError,
     UsageError,
 )
-from sqlindex.model.documents import DocumentRef, RawDocument, Refusal, RefusalReason
+from sqlindex.indexing.diff import is_unchanged
+from sqlindex.model.documents import DocumentRef, FileStat, RawDocument, Refusal, RefusalReason
 from sqlindex.store.connection import IndexFile
+from sqlindex.store.documents import LiveVersion
+from sqlindex.store.sources import StatRow
 from sqlindex.testing import HashingEmbedder
 
 
@@ -597,3 +601,24 @@ def test_the_texts_of_a_small_change_are_found_from_the_change(tmp_path: Path) -
     file.close()
     assert not [row[3] for row in plan if row[3].startswith("SCAN c")]
     assert any("SEARCH c USING PRIMARY KEY (parse_id=?)" in row[3] for row in plan)
+
+
+@pytest.mark.req("A-2", "A-14")
+@pytest.mark.parametrize(
+    ("age_s", "is_same_digest", "is_known"),
+    [(2.1, True, True), (1.9, True, False), (-5.0, True, False), (60.0, False, False)],
+)
+def test_a_file_is_known_by_its_stat_only_some_time_after_its_change(
+    age_s: float, is_same_digest: bool, is_known: bool
+) -> None:
+    changed_ns = 1_800_000_000_000_000_000
+    stat = FileStat(10, changed_ns, changed_ns, 1, 2)
+    version = LiveVersion(1, "a", 1, "recipe", b"digest", "utf-8", b"")
+    digest = b"digest" if is_same_digest else b"other"
+    known = StatRow(stat, changed_ns + int(age_s * 1e9), digest)
+    assert is_unchanged(stat, known, version) is is_known
+    for field in ("byte_size", "mtime_ns", "ctime_ns", "inode", "device"):
+        other = replace(stat, **{field: getattr(stat, field) - 1})
+        assert not is_unchanged(other, known, version)
+    assert not is_unchanged(stat, None, version)
+    assert not is_unchanged(None, known, version)
