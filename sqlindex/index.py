@@ -454,7 +454,7 @@ class Index:
         """Remove documents of a host and publish that as one generation; unknown ids are ignored."""
         from sqlindex.indexing.refresh import refresh
         from sqlindex.store.documents import live_version
-        from sqlindex.store.sources import find_source
+        from sqlindex.store.sources import drop_refusals, find_source
 
         if isinstance(document_ids, str):
             raise ValueError("document_ids must be several ids, not one text")
@@ -462,6 +462,7 @@ class Index:
             row = find_source(writer.connection, source)
             require_host(row)
             ids = dict.fromkeys(document_ids)
+            gone = [(row.source_id, document_id) for document_id in ids]
             found = (live_version(writer.connection, row.source_id, id_) for id_ in ids)
             job = self._wiring.job(
                 writer.connection,
@@ -469,6 +470,7 @@ class Index:
                 cause="remove",
                 keeps_space=True,
                 removals=(row, (version for version in found if version is not None)),
+                also=lambda connection: drop_refusals(connection, gone),
             )
             return refresh(writer, job)
 

@@ -9,7 +9,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sqlindex.errors import EmbedderRequiredError, UsageError
+from sqlindex.errors import EmbedderError, EmbedderRequiredError, UsageError
 from sqlindex.store.connection import IndexFile
 from sqlindex.store.settings import get_setting
 
@@ -208,8 +208,8 @@ class Wiring:
             names: sources to look in; None for all folders.
 
         Raises:
-            UsageError: a path lies in no registered folder, or there is nothing at it and nothing
-                was indexed from it.
+            UsageError: a path lies in no registered folder, or there is nothing at any of them and
+                nothing was indexed from there. One that came and went is ignored beside others.
             UnknownSourceError: no source of a name.
         """
         from sqlindex.indexing.diff import Listing
@@ -226,8 +226,9 @@ class Wiring:
         row_by_name = {row.name: row for row in rows if row.kind == "folder"}
         roots = {name: root_of(row) for name, row in row_by_name.items()}
         ids: dict[str, list[str]] = {}
+        never_seen: list[str] = []
         for given in paths:
-            path = os.path.expanduser(given)
+            path = _usable_path(given)
             places = located(path, roots)
             if not roots:
                 raise UsageError(
@@ -243,12 +244,15 @@ class Wiring:
                 is_known(connection, row_by_name[name].source_id, document_id)
                 for name, document_id in places
             ):
-                raise UsageError(
-                    f"there is no {path}, and nothing was indexed from it",
-                    hint="name a file or folder below a registered one",
-                )
+                never_seen.append(path)
+                continue
             for name, document_id in places:
                 ids.setdefault(name, []).append(document_id)
+        if never_seen and not ids:
+            raise UsageError(
+                f"there is no {', '.join(never_seen[:9])}, and nothing was indexed from there",
+                hint="name a file or folder below a registered one",
+            )
         listings = []
         for name, parts in sorted(ids.items()):
             scope, row = scope_of(parts), row_by_name[name]
@@ -314,6 +318,19 @@ class Wiring:
         )
 
 
+def _usable_path(given: str | os.PathLike[str]) -> str:
+    path: object = os.fspath(given)
+    if isinstance(path, bytes):
+        path = os.fsdecode(path)
+    if not isinstance(path, str) or not path or "\0" in path:
+        raise UsageError(f"{path!r} is no path", hint="name a file or folder")
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError:
+        raise UsageError(f"{path!r} is no path", hint="it holds a lone surrogate") from None
+    return os.path.expanduser(path)
+
+
 def root_of(row: SourceRow) -> str:
     """Path of a folder source's root."""
     from sqlindex.sources.paths import path_of
@@ -329,10 +346,12 @@ def _token_limit(embedder: Embedder | None) -> TokenLimit | None:
 
     if embedder is None or not isinstance(embedder, TokenLimited):
         return None
+    limit: object = embedder.token_limit
+    if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
+        raise EmbedderError(f"the embedder's token limit is {limit!r}", hint="at least 1")
     # Counting depends on the tokenizer, which an embedder's identity names among other things.
     identity = blake2b(str(embedder.identity).encode("utf-8", "replace"), digest_size=6)
-    fingerprint = f"{embedder.token_limit}-{identity.hexdigest()}"
-    return TokenLimit(embedder.token_limit, embedder.count_tokens, fingerprint)
+    return TokenLimit(limit, embedder.count_tokens, f"{limit}-{identity.hexdigest()}")
 
 
 def uri_of(row: ChunkRow | DocumentRow) -> str | None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from sqlindex.errors import EmbedderError, SqlindexError
+
 _SPECIAL_TOKENS = 8
 """More than any model puts around an input."""
 
@@ -24,9 +26,30 @@ class TokenLimit:
     fingerprint: str
 
     def excess(self, text: str) -> float:
-        """How many times over the limit a text is; at most 1.0 if it fits."""
+        """How many times over the limit a text is; at most 1.0 if it fits.
+
+        Raises:
+            EmbedderError: the embedder failed to count.
+        """
         # No tokenizer makes more tokens than UTF-8 has bytes, so short texts need no counting.
         most_bytes = len(text) if text.isascii() else 4 * len(text)
         if most_bytes + _SPECIAL_TOKENS <= self.tokens:
             return 0.0
-        return self.count_tokens([text])[0] / self.tokens
+        try:
+            counted: object = self.count_tokens([text])
+        except SqlindexError:
+            raise
+        except Exception as exc:
+            raise EmbedderError(
+                f"the embedder cannot count tokens: {type(exc).__name__}: {exc}"
+            ) from exc
+        if not isinstance(counted, list) or len(counted) != 1 or not _is_count(counted[0]):
+            raise EmbedderError(
+                f"the embedder counted the tokens of one text as {counted!r}",
+                hint="count_tokens must give a list with a number for each text",
+            )
+        return int(counted[0]) / self.tokens
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0

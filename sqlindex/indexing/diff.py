@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Generator
 from contextlib import closing
@@ -13,15 +12,22 @@ from hashlib import sha256
 from sqlindex.cancellation import CancelToken
 from sqlindex.errors import DocumentRefusedError, SourceError, SqlindexError
 from sqlindex.filetypes.unsupported import unsupported
+from sqlindex.indexing.given import check_entry, check_raw
 from sqlindex.indexing.prepare import PreparedDocument, Workshop
 from sqlindex.indexing.report import Progress, ProgressSink, Tally
 from sqlindex.indexing.seen import SeenVersions
 from sqlindex.model.documents import DocumentRef, FileStat, RawDocument, Refusal, RefusalReason
 from sqlindex.ports import OnFileSystem, Source
-from sqlindex.store.documents import LiveVersion, known_document, live_in_scope, row_check8
+from sqlindex.store.documents import (
+    KnownDocument,
+    LiveVersion,
+    known_document,
+    live_in_scope,
+    row_check8,
+)
 from sqlindex.store.driver import Connection
 from sqlindex.store.ledger import Ledger
-from sqlindex.store.scope import EVERYTHING, Scope
+from sqlindex.store.scope import EVERYTHING, NOTHING, Scope
 from sqlindex.store.sources import SourceRow, StatRow, refusal_of, refused_ids_in_scope
 
 RACY_NS = 2_000_000_000
@@ -131,7 +137,8 @@ class _Comparison:
             return None
         known = known_document(self._connection, self._source_id, entry.document_id)
         version, stat = (None, None) if known is None else (known.version, known.stat)
-        if version is not None and version.version_id in self._seen:
+        is_named = version is not None and version.version_id in self._seen
+        if is_named or self._ledger.is_refused(self._source_id, entry.document_id):
             raise self._listed_twice(entry.document_id)
         if (
             self._trusts_stat
@@ -200,9 +207,15 @@ class _Comparison:
                 f"{self._listing.row.name}: {refusal.document_id}: {reason.value}: {refusal.detail}",
                 hint=refusal.hint or "fix the document, exclude it, or refresh without strict",
             )
+        known = known_document(self._connection, self._source_id, refusal.document_id)
+        if self._is_accepted(refusal.document_id, known):
+            raise self._listed_twice(refusal.document_id)
         is_kept = reason.keeps_last_version and (
-            refusal.document_id.endswith("/") or self._lives(refusal.document_id)
+            refusal.document_id.endswith("/") or known is not None
         )
+        if known is not None and not is_kept and self._listing.scope == NOTHING:
+            # A host has put something else in its place, which cannot be indexed.
+            self._end_version(known.version)
         told = refusal_of(self._connection, self._source_id, refusal.document_id)
         self._ledger.add_refusal(
             self._source_id, refusal, is_kept=is_kept, is_news=told != (refusal, is_kept)
@@ -214,15 +227,21 @@ class _Comparison:
         for version in live_in_scope(connection, source_id, scope):
             is_seen = version.version_id in self._seen
             if not is_seen and not self._ledger.keeps(source_id, version.document_id):
-                self._ledger.add_removal(
-                    source_id, version.document_id, version.raw_digest, version.version_id
-                )
+                self._end_version(version)
         for document_id in refused_ids_in_scope(connection, source_id, scope):
             if not self._ledger.is_refused(source_id, document_id):
                 self._ledger.readmit(source_id, document_id)
 
-    def _lives(self, document_id: str) -> bool:
-        return known_document(self._connection, self._source_id, document_id) is not None
+    def _end_version(self, version: LiveVersion) -> None:
+        self._seen.add(version.version_id)
+        self._ledger.add_removal(
+            self._source_id, version.document_id, version.raw_digest, version.version_id
+        )
+
+    def _is_accepted(self, document_id: str, known: KnownDocument | None) -> bool:
+        if known is not None:
+            return known.version.version_id in self._seen
+        return self._ledger.ends(self._source_id, document_id)
 
     def _stays(self, version: LiveVersion) -> None:
         self._seen.add(version.version_id)
@@ -264,13 +283,7 @@ def _listed(listing: Listing) -> Generator[DocumentRef | Refusal]:
     """What the adapter lists. A host's own database error must not pass for one of the index."""
     try:
         for entry in listing.adapter.list():
-            if not isinstance(entry, DocumentRef | Refusal):
-                raise TypeError(f"the listing names {type(entry).__name__}, no DocumentRef")
-            if isinstance(entry, DocumentRef):
-                if not entry.document_id or "\0" in entry.document_id:
-                    raise ValueError(f"document id {entry.document_id!r} is empty or holds a NUL")
-                for text in (entry.document_id, entry.path, entry.type_name):
-                    text.encode("utf-8")
+            check_entry(entry)
             yield entry
     except SqlindexError:
         raise
@@ -282,30 +295,14 @@ def _read(listing: Listing, ref: DocumentRef) -> RawDocument | Refusal:
     try:
         raw = listing.adapter.read(ref)
         if isinstance(raw, Refusal):
-            return raw
-        if not isinstance(raw, RawDocument):
-            raise TypeError(f"it was read as {type(raw).__name__}, no RawDocument")
-        _check(raw)
+            check_entry(raw)
+        else:
+            check_raw(raw)
         return raw
     except SqlindexError:
         raise
     except Exception as exc:
         raise _broken(listing, f"failed on document {ref.document_id!r}", exc) from exc
-
-
-def _check(raw: RawDocument) -> None:
-    """Find out now, and not in the middle of a transaction, what the file cannot hold.
-
-    Raises:
-        TypeError, ValueError: a field has another type than it says.
-    """
-    if not isinstance(raw.data, bytes):
-        raise TypeError(f"data is {type(raw.data).__name__}, not bytes")
-    if raw.modified_ns is not None and not -(2**63) <= raw.modified_ns < 2**63:
-        raise ValueError(f"modified_ns {raw.modified_ns} is out of range")
-    texts = (raw.uri, raw.title, raw.date, *raw.tags)
-    if raw.metadata or any(texts):
-        json.dumps([texts, dict(raw.metadata)], ensure_ascii=False, allow_nan=False).encode("utf-8")
 
 
 def _broken(listing: Listing, what: str, exc: Exception) -> SourceError:

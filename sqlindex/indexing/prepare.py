@@ -17,10 +17,11 @@ from sqlindex.chunking.identity import content_fingerprint, occurrences
 from sqlindex.chunking.token_limit import TokenLimit
 from sqlindex.config import IndexConfig
 from sqlindex.dates import normal_date
-from sqlindex.errors import SqlindexError
+from sqlindex.errors import SqlindexError, StorageError
 from sqlindex.filetypes.decoding import Decoded, decode
 from sqlindex.filetypes.registry import FileType, FileTypeRegistry
 from sqlindex.filetypes.unsupported import unsupported
+from sqlindex.indexing.given import check_parsed
 from sqlindex.model.documents import (
     DocumentRef,
     ParsedDocument,
@@ -114,9 +115,15 @@ class Workshop:
             return PreparedDocument(_with_parse(version, *known), recipe, decoded.text, None)
         try:
             parsed = self.parser_of(file_type).parse(decoded.text, file_type.language)
+            check_parsed(decoded.text, parsed)
             chunks = self._chunks(decoded.text, parsed)
         except SqlindexError:
             raise
+        except MemoryError as exc:
+            # Of no document's making: to refuse it would take a good version out of the index.
+            raise StorageError(
+                f"no memory left while parsing {ref.document_id!r}", hint="refresh again"
+            ) from exc
         except Exception as exc:
             # A parser is total by contract; one that is not must not stop the other documents.
             detail = f"parser {file_type.parser!r} failed: {type(exc).__name__}: {exc}"

@@ -374,7 +374,8 @@ def _remember(connection: Connection, job: RefreshJob, ledger: Ledger) -> None:
     put_refusals(connection, ledger.news())
     for listing in job.listings:
         adapter = listing.adapter
-        if isinstance(adapter, OnFileSystem) and listing.scope == EVERYTHING:
+        is_folder = listing.row.kind == "folder" and listing.scope == EVERYTHING
+        if is_folder and isinstance(adapter, OnFileSystem):
             found = adapter.mount_points
             if found != listing.row.mount_points:
                 put_mount_points(connection, listing.row.source_id, found)

@@ -31,9 +31,12 @@ def located(path: str | os.PathLike[str], roots: Mapping[str, str]) -> list[tupl
     for source, root in sorted(roots.items()):
         if resolved == root:
             found.append((source, ""))
-        elif spelled.startswith(root.rstrip("/") + "/"):
-            below = spelled[len(root.rstrip("/")) + 1 :]
-            found.append((source, document_id_of(os.fsencode(below))))
+            continue
+        prefix = root.rstrip("/") + "/"
+        # As written too: a folder above may have become a link that leads out of the root.
+        for spelling in dict.fromkeys((spelled, absolute)):
+            if spelling.startswith(prefix):
+                found.append((source, document_id_of(os.fsencode(spelling[len(prefix) :]))))
     return found
 
 

@@ -17,6 +17,7 @@ from sqlindex.sources.containment import (
 )
 
 _ATTEMPTS = 2
+_HALF = 2**63
 
 HINTS = {
     RefusalReason.CHANGED: "refresh again when it is at rest; the version indexed before is kept",
@@ -30,7 +31,13 @@ HINTS = {
 
 def file_stat(found: os.stat_result) -> FileStat:
     """What is kept of a stat; equal values and no race mean equal bytes."""
-    return FileStat(found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_dev)
+    numbers = (found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_dev)
+    return FileStat(*map(_storable, numbers))
+
+
+def _storable(number: int) -> int:
+    """The number in 64 bits with a sign, as SQLite stores it: times end in 2262, inodes wrap."""
+    return (number + _HALF) % (2 * _HALF) - _HALF
 
 
 def read_stable(

@@ -392,7 +392,7 @@ def test_d11_a_moved_folder_keeps_its_documents_and_vectors(
         index.add_source("r")
         assert index.refresh().embedded == 3
         before = [hit.path for hit in index.search("Pumpe").hits]
-        assert set(before) == {"a.md", "tief/c.md"}
+        assert set(before) == {"a.md", "b.md", "tief/c.md"}
     monkeypatch.chdir(tmp_path)
     old.rename(new)
     with Index.open(new / "r.db", embedder=embedder) as index:
