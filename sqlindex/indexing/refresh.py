@@ -45,7 +45,6 @@ from sqlindex.store.generations import (
 from sqlindex.store.head import Head, read_head
 from sqlindex.store.ledger import Ledger
 from sqlindex.store.lexical import LexicalTable
-from sqlindex.store.scope import EVERYTHING
 from sqlindex.store.sources import (
     SourceRow,
     drop_file_stats,
@@ -374,8 +373,7 @@ def _remember(connection: Connection, job: RefreshJob, ledger: Ledger) -> None:
     put_refusals(connection, ledger.news())
     for listing in job.listings:
         adapter = listing.adapter
-        is_folder = listing.row.kind == "folder" and listing.scope == EVERYTHING
-        if is_folder and isinstance(adapter, OnFileSystem):
+        if listing.row.kind == "folder" and isinstance(adapter, OnFileSystem):
             found = adapter.mount_points
             if found != listing.row.mount_points:
                 put_mount_points(connection, listing.row.source_id, found)

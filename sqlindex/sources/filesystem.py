@@ -118,8 +118,8 @@ class FolderSource:
     def mount_points(self) -> tuple[str, ...]:
         """Ids of the folders at which another file system begins, in order; "" for the root.
 
-        As the last complete listing met them, with the known ones that could not be looked at;
-        before the first one those that were known.
+        As the last complete listing met them, with the known ones that could not be looked at, and
+        what listings of parts have met since; before the first one those that were known.
         """
         return self._mount_points
 
@@ -154,14 +154,16 @@ class FolderSource:
             SourceError, StorageError: as `list`.
         """
         if not document_id:
-            yield from self._walked(())
+            yield from self.list()
             return
         try:
             part = contained_components(document_id)
         except ValueError as exc:
             yield Refusal(document_id, RefusalReason.TRAVERSAL, str(exc))
             return
-        yield from self._walked(part)
+        walk = yield from self._walked(part)
+        met = {document_id_of(path) for path in walk.mounts}
+        self._mount_points = tuple(sorted(met.union(self._mount_points)))
 
     def _walked(self, part: Sequence[bytes]) -> Generator[DocumentRef | Refusal, None, Walk]:
         root = open_root(self._root, to_list=True)

@@ -77,7 +77,7 @@ class PartOfFolder:
 
     @property
     def mount_points(self) -> tuple[str, ...]:
-        """As the source says; a part adds none."""
+        """As the source says, with what this part has met."""
         return self._whole.mount_points
 
     def list(self) -> Iterator[DocumentRef | Refusal]:

@@ -213,6 +213,18 @@ def test_a_listing_names_the_mount_points_it_met(root: Path, list_mounted: ListM
 
 @pytest.mark.req("A-2")
 @pytest.mark.needs_root
+def test_a_listing_of_a_part_remembers_the_mount_points_it_met(
+    root: Path, list_mounted: ListMounted
+) -> None:
+    (root / "a" / "m").mkdir(parents=True)
+    commands = ["mount -t tmpfs none a/m", "echo x > a/m/x.md"]
+    listed, mount_points, *_ = list_mounted(commands, part="a/m", known_mounts=["b"])
+    assert list(listed) == ["a/m/x.md"]
+    assert mount_points == ["a/m", "b"]
+
+
+@pytest.mark.req("A-2")
+@pytest.mark.needs_root
 def test_a_root_that_is_a_mount_point_is_one(root: Path, list_mounted: ListMounted) -> None:
     entries, mounts, _, filesystem = list_mounted(
         ["mkdir r", "mount -t tmpfs none r", "touch r/x.md"], below="r", known_mounts=[""]
