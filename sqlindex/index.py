@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from sqlindex.ports import Embedder, Source
     from sqlindex.sources.memory import Document
     from sqlindex.store.check import Finding
+    from sqlindex.store.documents import LiveVersion
+    from sqlindex.store.driver import Connection
+    from sqlindex.store.sources import SourceRow
 
 
 _LOOKED_FOR = 1_000
@@ -412,16 +415,25 @@ class Index:
         source: str,
         documents: Iterable[Document],
         *,
+        remove: Iterable[str] = (),
         allow_bad_vectors: bool = False,
         cancel: CancelToken | None = None,
         progress: ProgressSink | None = None,
         wait_s: float = 0.0,
     ) -> RefreshReport:
-        """Add or replace documents of a host and publish them as one generation.
+        """Add, replace and remove documents of a host and publish that as one generation.
 
         Documents that are not named stay. The cost follows the change, not the index. The source is
-        registered if it is new. An iterator is read as the work goes on, and may be endless until
-        `cancel`; an id must not come twice.
+        registered if it is new.
+
+        Args:
+            documents: any iterable; a generator is read as the work goes on, a batch at a time, so
+                it may be longer than memory. An id must not come twice.
+            remove: ids of documents to take out in the same generation; unknown ones are ignored.
+
+        Raises:
+            UsageError: the source is a folder, or an id is both pushed and removed.
+            SourceError: an id comes twice, or a document is malformed; nothing is published.
         """
         from sqlindex.indexing.diff import Listing
         from sqlindex.indexing.refresh import refresh
@@ -429,6 +441,7 @@ class Index:
         from sqlindex.store.scope import NOTHING
         from sqlindex.store.sources import add_source, list_sources
 
+        gone = _distinct_ids(remove)
         with self._file.writing("upsert", wait_s=wait_s, cancel=cancel) as writer:
             self._wiring.require_embedder(writer.connection)
             known = {row.name: row for row in list_sources(writer.connection)}
@@ -437,11 +450,13 @@ class Index:
                 with writer.transaction() as connection:
                     row = add_source(connection, source, "host", None, {})
             require_host(row)
-            listing = Listing(row, PushedDocuments(source, documents), NOTHING)
+            listing = Listing(row, PushedDocuments(source, documents, not_among=gone), NOTHING)
             job = self._wiring.job(
                 writer.connection,
                 (listing,),
                 cause="upsert",
+                removals=(row, _live(writer.connection, row, gone)),
+                also=_forgetting(row, gone),
                 allow_bad_vectors=allow_bad_vectors,
                 cancel=cancel,
                 progress=progress,
@@ -453,24 +468,19 @@ class Index:
     ) -> RefreshReport:
         """Remove documents of a host and publish that as one generation; unknown ids are ignored."""
         from sqlindex.indexing.refresh import refresh
-        from sqlindex.store.documents import live_version
-        from sqlindex.store.sources import drop_refusals, find_source
+        from sqlindex.store.sources import find_source
 
-        if isinstance(document_ids, str):
-            raise ValueError("document_ids must be several ids, not one text")
+        gone = _distinct_ids(document_ids)
         with self._file.writing("remove", wait_s=wait_s) as writer:
             row = find_source(writer.connection, source)
             require_host(row)
-            ids = dict.fromkeys(document_ids)
-            gone = [(row.source_id, document_id) for document_id in ids]
-            found = (live_version(writer.connection, row.source_id, id_) for id_ in ids)
             job = self._wiring.job(
                 writer.connection,
                 (),
                 cause="remove",
                 keeps_space=True,
-                removals=(row, (version for version in found if version is not None)),
-                also=lambda connection: drop_refusals(connection, gone),
+                removals=(row, _live(writer.connection, row, gone)),
+                also=_forgetting(row, gone),
             )
             return refresh(writer, job)
 
@@ -663,6 +673,27 @@ class Index:
                     step=next_step,
                 )
             )
+
+
+def _distinct_ids(ids: Iterable[str]) -> frozenset[str]:
+    if isinstance(ids, str):
+        raise ValueError("document ids must be several ids, not one text")
+    return frozenset(ids)
+
+
+def _live(connection: Connection, row: SourceRow, ids: Iterable[str]) -> Iterator[LiveVersion]:
+    """The head's versions of those documents that it has."""
+    from sqlindex.store.documents import live_version
+
+    found = (live_version(connection, row.source_id, document_id) for document_id in sorted(ids))
+    return (version for version in found if version is not None)
+
+
+def _forgetting(row: SourceRow, ids: Iterable[str]) -> Callable[[Connection], None]:
+    """Drops what is recorded of refused documents that the host no longer wants."""
+    from sqlindex.store.sources import drop_refusals
+
+    return lambda connection: drop_refusals(connection, [(row.source_id, id_) for id_ in ids])
 
 
 def _free_name(wanted: str, taken: set[str]) -> str:

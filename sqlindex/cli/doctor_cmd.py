@@ -6,11 +6,15 @@ import sys
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from sqlindex.cli.options import db_option, json_option
 from sqlindex.cli.output import print_json, print_text
+
+if TYPE_CHECKING:
+    from sqlindex.model.status import IndexStatus
 
 _WAL_RESET_FIXED = (3, 51, 3)
 
@@ -124,7 +128,7 @@ def _index(db: Path) -> list[Diagnosis]:
         why = f"{findings[0].invariant}: {findings[0].detail}; run 'sqlindex check'"
         return [Diagnosis("index", "fault", str(db), why)]
     why = f"generation {status.generation}, {status.documents:,} documents, default mode {status.default_mode}"
-    found = [Diagnosis("index", "ok", str(db), why)]
+    found = [Diagnosis("index", "ok", str(db), why), *_file_systems(db, status)]
     for source in status.sources:
         if source.kind == "table":
             problem = unreachable.get(source.name)
@@ -137,6 +141,35 @@ def _index(db: Path) -> list[Diagnosis]:
                     f"{problem} ({problem.hint})" if problem else "can be read",
                 )
             )
+    return found
+
+
+def _file_systems(db: Path, status: IndexStatus) -> list[Diagnosis]:
+    """What the index and the folders lie on, where the system tells."""
+    from sqlindex.sources.mounts import filesystem_of, is_network, read_mounts
+
+    mounts = read_mounts()
+    found = []
+    places = [
+        ("index on", str(db.resolve().parent), "use a local disk: SQLite's log needs shared memory")
+    ]
+    places += [
+        (
+            "folder on",
+            source.root,
+            "caches make its times unreliable: each refresh reads every file",
+        )
+        for source in status.sources
+        if source.kind == "folder" and source.root
+    ]
+    for part, path, consequence in places:
+        kind = filesystem_of(path, mounts)
+        if is_network(kind):
+            found.append(
+                Diagnosis(part, "note", f"{path} ({kind})", f"a network file system; {consequence}")
+            )
+        elif kind is not None:
+            found.append(Diagnosis(part, "ok", f"{path} ({kind})", "a local file system"))
     return found
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
+from sqlindex.errors import UsageError
 from sqlindex.model.documents import DocumentRef, RawDocument, Refusal, RefusalReason
 from sqlindex.sources.memory import Document, content, reference
 
@@ -14,16 +15,28 @@ class PushedDocuments:
     Args:
         name: of the source.
         documents: any iterable; a generator is read as far as the refresh gets.
+        not_among: ids that may not come, because they are removed at the same time.
     """
 
-    def __init__(self, name: str, documents: Iterable[Document]) -> None:
+    def __init__(
+        self, name: str, documents: Iterable[Document], *, not_among: Collection[str] = ()
+    ) -> None:
         self.name = name
+        self._not_among = not_among
         self._documents = documents
         self._last: Document | None = None
 
     def list(self) -> Iterator[DocumentRef | Refusal]:
-        """Yield each document; read it before asking for the next."""
+        """Yield each document; read it before asking for the next.
+
+        Raises:
+            UsageError: one of them is to be removed.
+        """
         for document in self._documents:
+            if document.id in self._not_among:
+                raise UsageError(
+                    f"document {document.id!r} is both pushed and removed", hint="choose one"
+                )
             self._last = document
             yield reference(document)
 

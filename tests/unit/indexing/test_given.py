@@ -296,3 +296,24 @@ def test_a_path_below_a_folder_that_became_a_link_is_still_known(
     assert report.changes.count("removed") == 1
     (status,) = index.file_status(folder / "d" / "a.md")
     assert not status.is_indexed
+
+
+@pytest.mark.req("A-4", "A-14", "A-18")
+def test_documents_are_added_changed_and_removed_in_one_generation(index: Index) -> None:
+    index.upsert("t", [Document("1", "eins"), Document("2", "zwei"), Document("3", "drei")])
+    report = index.upsert(
+        "t", (Document(id_, text) for id_, text in (("2", "neu"), ("4", "vier"))), remove=["1", "9"]
+    )
+    assert report.generation == 2
+    assert [(c.kind, c.document_id) for c in report.changes.documents] == [
+        ("removed", "1"),
+        ("changed", "2"),
+        ("added", "4"),
+    ]
+    with pytest.raises(UsageError, match="both pushed and removed"):
+        index.upsert("t", [Document("2", "neu")], remove=["2"])
+    with pytest.raises(ValueError, match="several ids"):
+        index.upsert("t", [], remove="2")
+    assert index.status().documents == 3
+    renamed = index.upsert("t", [Document("5", "vier")], remove=["4"]).changes.documents
+    assert [(c.kind, c.document_id, c.old_id) for c in renamed] == [("renamed", "5", "4")]
