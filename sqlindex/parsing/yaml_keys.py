@@ -289,7 +289,10 @@ def _plain_value(line: str, start: int) -> str:
     value = line[_behind_properties(line, start) :].strip()
     if value[:1] in ('"', "'"):
         closing = _QUOTED[value[0]].match(value, 1)
-        return unescaped(value[1 : closing.end() - 1]) if closing and closing["close"] else ""
+        if not (closing and closing["close"]):
+            return ""
+        inner = value[1 : closing.end() - 1]
+        return unescaped(inner) if value[0] == '"' else inner.replace("''", "'")
     if value[:1] in ("|", ">", "[", "{", "*", "#"):
         return ""
     return value.partition(" #")[0]

@@ -256,7 +256,11 @@ def _texts(
         )
         for (parse_id,) in parses.fetchall():
             for ord_, mark, key in connection.execute(_CHUNK_MARKS, (parse_id,)).fetchall():
-                place = chunk_place(connection, parse_id, ord_)
+                try:
+                    place = chunk_place(connection, parse_id, ord_)
+                except CorruptIndexError as exc:
+                    yield Finding("chunks have their section", str(exc))
+                    continue
                 if fingerprint(text[place.start_char : place.end_char]) != mark:
                     yield Finding("chunks give their fingerprint", f"chunk {parse_id}/{ord_}")
                 elif key is not None and embedding_key(text, place) != key:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sqlindex.errors import CorruptIndexError
 from sqlindex.model.chunks import ChunkSpan
 from sqlindex.model.documents import Link, ParsedDocument
 from sqlindex.model.links import link_key
@@ -203,8 +204,17 @@ def put_parse(
 
 
 def chunk_place(connection: Connection, parse_id: int, ord_: int) -> ChunkPlace:
-    """Where a chunk of a parse lies."""
+    """Where a chunk of a parse lies.
+
+    Raises:
+        CorruptIndexError: the chunk, or the section it belongs to, is missing.
+    """
     row: Any = connection.execute(_PLACE, {"parse_id": parse_id, "ord": ord_}).fetchone()
+    if row is None:
+        raise CorruptIndexError(
+            f"chunk {ord_} of parse {parse_id} or its section is missing",
+            hint="run 'sqlindex check', restore a backup or index again",
+        )
     return ChunkPlace(
         row[0],
         row[1],

@@ -452,7 +452,7 @@ def test_a_too_long_input_names_document_and_lines_and_publishes_nothing(db: Pat
     before = _state(db)
     with (
         Index.open(db, embedder=Limited(), config=CONFIG) as index,
-        pytest.raises(InputTooLongError, match=r"host: next0\.md, lines 1-3"),
+        pytest.raises(InputTooLongError, match=r"host: next0\.md, lines 3-3"),
     ):
         index.upsert("host", NEXT)
     assert _state(db) == before
