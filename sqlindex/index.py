@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from sqlindex.cancellation import CancelToken
 from sqlindex.config import IndexConfig, SearchConfig
-from sqlindex.errors import DuplicateError, SqlindexError, UsageError
+from sqlindex.errors import SqlindexError
 from sqlindex.model.requests import DEFAULT_LIMIT, Filters, Mode, SearchRequest
 from sqlindex.search.searcher import Searcher
 from sqlindex.store.connection import IndexFile
 from sqlindex.store.settings import put_setting
-from sqlindex.wiring import EMBEDDER_SETTING, Wiring, check_patterns, require_host, uri_of
+from sqlindex.wiring import EMBEDDER_SETTING, Wiring, require_host, uri_of
 
 if TYPE_CHECKING:
     from sqlindex.filetypes.registry import FileTypeRegistry
@@ -32,10 +31,6 @@ if TYPE_CHECKING:
     from sqlindex.store.documents import LiveVersion
     from sqlindex.store.driver import Connection
     from sqlindex.store.sources import SourceRow
-
-
-_LOOKED_FOR = 1_000
-"""Documents looked for in the new folder of a source."""
 
 
 class Index:
@@ -143,38 +138,21 @@ class Index:
             DuplicateError: the name or the folder is registered already.
             UsageError: there is no such folder.
         """
-        from sqlindex.store.sources import add_source, list_sources
+        from sqlindex.registration import register_folder, register_host
 
         if isinstance(source, (str, os.PathLike)):
-            from sqlindex.sources.containment import canonical_root
-            from sqlindex.sources.paths import document_id_of
-
-            root = document_id_of(os.fsencode(canonical_root(source)))
-            if name == "":
-                raise UsageError("a source's name is empty", hint="leave it out, or name one")
-            options = {
-                "include": list(include),
-                "exclude": list(exclude),
-                "hidden": hidden,
-                "one_file_system": one_file_system,
-            }
-            check_patterns(include, exclude)
-            with self._file.writing("source add") as writer, writer.transaction() as connection:
-                taken = {row.name for row in list_sources(connection)}
-                name = name or _free_name(root.rsplit("/", 1)[-1] or "root", taken)
-                return add_source(connection, name, "folder", root, options).name
-        with self._file.reading() as connection:
-            known = {row.name: row for row in list_sources(connection)}
-        row = known.get(source.name)
-        if row is not None and row.kind != "host":
-            raise DuplicateError(
-                f"source {source.name!r} is a {row.kind}", hint="choose another name"
+            return register_folder(
+                self._file,
+                source,
+                name,
+                include=include,
+                exclude=exclude,
+                hidden=hidden,
+                one_file_system=one_file_system,
             )
-        if row is None:
-            with self._file.writing("source add") as writer, writer.transaction() as connection:
-                add_source(connection, source.name, "host", None, {})
-        self._wiring.host_sources[source.name] = source
-        return source.name
+        added = register_host(self._file, source)
+        self._wiring.host_sources[added] = source
+        return added
 
     def add_table(
         self,
@@ -220,13 +198,10 @@ class Index:
                 file is this index.
             SourceError: the file cannot be read.
         """
-        from sqlindex.sources.sqlite_file import SqliteFileSource, canonical_database
+        from sqlindex.registration import register_table
         from sqlindex.sources.table_selection import SqliteTable, several
-        from sqlindex.store.sources import add_source, list_sources
-        from sqlindex.wiring import require_other_file
 
-        if name == "":
-            raise UsageError("a source's name is empty", hint="leave it out, or name one")
+        self._wiring.require_type(type_name)
         wanted = SqliteTable(
             table=table,
             query=query,
@@ -240,14 +215,7 @@ class Index:
             metadata=several(metadata),
             type_name=type_name,
         )
-        self._wiring.require_type(type_name)
-        root = canonical_database(database)
-        require_other_file(self._file.path, root)
-        SqliteFileSource(name or "", root, wanted).check()
-        with self._file.writing("source add") as writer, writer.transaction() as connection:
-            taken = {row.name for row in list_sources(connection)}
-            name = name or _free_name(table or root.rsplit("/", 1)[-1], taken)
-            return add_source(connection, name, "table", root, wanted.as_options()).name
+        return register_table(self._file, database, name, wanted)
 
     def remove_source(self, name: str, *, wait_s: float = 0.0) -> RefreshReport:
         """Remove a source and its documents: one published generation."""
@@ -270,45 +238,26 @@ class Index:
         self._wiring.host_sources.pop(name, None)
         return report
 
-    def move_source(
-        self, name: str, folder: str | os.PathLike[str], *, force: bool = False
-    ) -> None:
-        """Tell where a folder source lies now; nothing is indexed before `refresh`.
+    def move_source(self, name: str, place: str | os.PathLike[str], *, force: bool = False) -> None:
+        """Tell where a source's folder or database lies now; nothing is indexed before `refresh`.
 
         Its documents stay what they are, ids and vectors included: a refresh after a mere move
         finds no change and embeds nothing.
 
         Args:
+            place: the folder, or the database file.
             force: also if none of the source's documents lies in the new folder.
 
         Raises:
             UnknownSourceError: no source of that name.
-            UsageError: it is no folder's source, there is no such folder, or none of its documents
-                lies there.
+            UsageError: it is a host's source, there is nothing at that place, or none of its
+                documents lies there.
             DuplicateError: the folder is registered already.
+            SourceError: the database cannot be read.
         """
-        from sqlindex.sources.containment import canonical_root
-        from sqlindex.sources.paths import document_id_of, path_of
-        from sqlindex.store.documents import live_in_scope
-        from sqlindex.store.scope import EVERYTHING
-        from sqlindex.store.sources import find_source, move_source
+        from sqlindex.registration import move
 
-        root = canonical_root(folder)
-        with self._file.writing("source move") as writer, writer.transaction() as connection:
-            row = find_source(connection, name)
-            if row.kind != "folder":
-                raise UsageError(f"source {name!r} is no folder", hint="only folders can be moved")
-            documents = live_in_scope(connection, row.source_id, EVERYTHING)
-            is_there = [
-                os.path.lexists(os.path.join(os.fsencode(root), path_of(version.document_id)))
-                for version in islice(documents, _LOOKED_FOR)
-            ]
-            if is_there and not any(is_there) and not force:
-                raise UsageError(
-                    f"no document of source {name!r} lies in {root}",
-                    hint="give the folder that was moved, or force it (force=True, --force)",
-                )
-            move_source(connection, row.source_id, document_id_of(os.fsencode(root)))
+        move(self._file, name, place, force=force)
 
     def set_embedder(self, name: str | None) -> None:
         """Choose the model that this index is refreshed and searched with; None for none.
@@ -592,19 +541,9 @@ class Index:
 
         Reads one row of each, in a process of its own.
         """
-        from sqlindex.errors import SqlindexError
-        from sqlindex.store.sources import list_sources
-        from sqlindex.wiring import table_source
+        from sqlindex.registration import unreachable_tables
 
-        with self._file.reading() as connection:
-            rows = [row for row in list_sources(connection) if row.kind == "table"]
-        reasons = {}
-        for row in rows:
-            try:
-                table_source(row).check()
-            except SqlindexError as exc:
-                reasons[row.name] = exc
-        return reasons
+        return unreachable_tables(self._file)
 
     def file_status(self, path: str | os.PathLike[str]) -> list[FileStatus]:
         """Whether a file or folder is in the index, and if not, why, and what would change that.
@@ -694,8 +633,3 @@ def _forgetting(row: SourceRow, ids: Iterable[str]) -> Callable[[Connection], No
     from sqlindex.store.sources import drop_refusals
 
     return lambda connection: drop_refusals(connection, [(row.source_id, id_) for id_ in ids])
-
-
-def _free_name(wanted: str, taken: set[str]) -> str:
-    names = (wanted, *(f"{wanted}-{number}" for number in range(2, len(taken) + 2)))
-    return next(name for name in names if name not in taken)

@@ -143,17 +143,17 @@ def list_(db: Path, as_json: bool) -> None:
 
 @command.command("move")
 @click.argument("name")
-@click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--force", is_flag=True, help="Even if none of its documents lies in FOLDER.")
+@click.argument("place", type=click.Path(path_type=Path))
+@click.option("--force", is_flag=True, help="Even if none of its documents lies there.")
 @db_option
 @json_option
-def move(name: str, folder: Path, force: bool, db: Path, as_json: bool) -> None:
-    """Tell that source NAME lies in FOLDER now.
+def move(name: str, place: Path, force: bool, db: Path, as_json: bool) -> None:
+    """Tell that the folder or database of source NAME is PLACE now.
 
     Its documents stay what they are: 'sqlindex refresh' after a mere move embeds nothing.
     """
     with Index.open(db) as index:
-        index.move_source(name, folder, force=force)
+        index.move_source(name, place, force=force)
         (moved,) = (source for source in index.status().sources if source.name == name)
     if as_json:
         print_json({"source": name, "root": moved.root})

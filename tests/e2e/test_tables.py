@@ -349,3 +349,20 @@ def test_a_wrong_table_on_the_command_line_is_a_usage_error(
     assert result.code == code
     error = json.loads(result.out)["error"]
     assert (error["code"], message in error["message"]) == ("usage", True)
+
+
+@pytest.mark.req("A-4", "A-5")
+def test_a_database_that_was_moved_keeps_its_documents(tmp_path: Path, shop: Path) -> None:
+    with Index.open(tmp_path / "i.db", create=True) as index:
+        name = add_file(index, shop)
+        index.refresh()
+        moved = tmp_path / "moved.db"
+        shop.rename(moved)
+        with pytest.raises(UsageError):
+            index.move_source(name, shop)
+        index.move_source(name, moved)
+        report = index.refresh()
+        assert (list(report.changes.documents), report.is_published) == ([], False)
+        (tmp_path / "other.db").write_bytes(b"no database")
+        with pytest.raises(SourceError):
+            index.move_source(name, tmp_path / "other.db")

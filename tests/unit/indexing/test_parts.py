@@ -171,7 +171,7 @@ def test_a_source_moves_only_to_where_its_documents_are(
     with pytest.raises(DuplicateError):
         index.move_source("s", other, force=True)
     index.upsert("host", [Document("d", "wort")])
-    with pytest.raises(UsageError, match="no folder"):
+    with pytest.raises(UsageError, match="host program"):
         index.move_source("host", other)
     moved = tmp_path / "moved"
     os.rename(folder, moved)
