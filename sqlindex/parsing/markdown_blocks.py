@@ -25,6 +25,8 @@ from markdown_it.common.utils import mdTrim
 from markdown_it.rules_block import StateBlock
 from markdown_it.token import Token
 
+from sqlindex.parsing.sections import MAX_HEADINGS
+
 MAX_BLOCK_NESTING = 100
 """markdown-it's own 20 drops all that follows a list nested ten deep."""
 
@@ -45,6 +47,10 @@ _READ_AS_ONE = frozenset(
     ("fence", "code_block", "html_block", "blockquote_open", "footnote_open", "table")
 )
 _ITEM_PARAGRAPHS = "item_paragraphs"
+_HEADINGS = "headings"
+
+_ATX = re.compile(r"(#{1,6})(?=[ \t]|$)")
+_ATX_END = re.compile(r"(?:^|(?<=[ \t]))#+[ \t]*$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,21 +129,17 @@ def block_structure(source: str) -> Structure:
         source: text whose lines end at LF only, without CRs or NULs.
     """
     markdown = _block_parser()
-    env: MutableMapping[str, Any] = {_ITEM_PARAGRAPHS: []}
+    env: MutableMapping[str, Any] = {_ITEM_PARAGRAPHS: [], _HEADINGS: 0}
     tokens: list[Token] = []
     markdown.block.parse(source, markdown, env, tokens)
     inlines = []
     html = []
-    level = 0
     footnotes = 0
     for token in tokens:
-        if token.type == "heading_open":
-            # A note is an aside: a heading in it heads nothing of the text around it.
-            level = 0 if footnotes else int(token.tag[1:])
-        elif token.type == "heading_close":
-            level = 0
-        elif token.type == "inline" and token.map is not None:
+        if token.type == "inline" and token.map is not None:
             column = token.meta.get("column")
+            # A note is an aside: a heading in it heads nothing of the text around it.
+            level = int(token.tag[1:]) if token.tag and not footnotes else 0
             inlines.append(InlineBlock(token.map[0], token.map[1], token.content, level, column))
         elif token.type == "html_block" and token.map is not None:
             html.append((token.map[0], token.map[1]))
@@ -212,6 +214,7 @@ def _block_parser() -> MarkdownIt:
         "reference", "footnote", _footnote, {"alt": ["paragraph", "reference", "blockquote"]}
     )
     ruler.at("paragraph", _paragraph_or_setext_heading)
+    ruler.at("heading", _atx_heading, {"alt": ["paragraph", "reference", "blockquote"]})
     markdown.disable("lheading")
     return markdown
 
@@ -222,6 +225,19 @@ def _plain_text(state: StateBlock, start_line: int, end_line: int, silent: bool)
     if first in _MAY_BEGIN_BLOCK or state.is_code_block(start_line):
         return False
     return _paragraph_or_setext_heading(state, start_line, end_line, silent)
+
+
+def _atx_heading(state: StateBlock, start_line: int, end_line: int, silent: bool) -> bool:
+    """Read a heading that begins with one to six `#`."""
+    start = state.bMarks[start_line] + state.tShift[start_line]
+    found = _ATX.match(state.src, start, state.eMarks[start_line])
+    if found is None or state.is_code_block(start_line):
+        return False
+    if not silent:
+        state.line = start_line + 1
+        content = _ATX_END.sub("", state.src[found.end() : state.eMarks[start_line]])
+        _push_heading(state, start_line, start_line + 1, mdTrim(content), len(found[1]))
+    return True
 
 
 def _footnote(state: StateBlock, start_line: int, end_line: int, silent: bool) -> bool:
@@ -295,8 +311,8 @@ def _paragraph_or_setext_heading(
     state.parentType = parent_type
     state.line = next_line + 1 if level else next_line
     if level:
-        _push_inline(state, start_line, next_line, f"h{level}")
-        state.tokens[-2].map = [start_line, next_line + 1]
+        content = mdTrim(state.getLines(start_line, next_line, indent, False))
+        _push_heading(state, start_line, next_line + 1, content, level)
         return True
     if parent_type == "list":
         state.env[_ITEM_PARAGRAPHS].append((state.level, start_line))
@@ -363,15 +379,20 @@ def _push_paragraph(state: StateBlock, start_line: int, end_line: int) -> None:
     if start_line < end_line and _can_hold_link(
         state.src, state.bMarks[start_line], state.eMarks[end_line - 1]
     ):
-        _push_inline(state, start_line, end_line, "")
+        _push_inline(state, start_line, end_line)
 
 
-def _push_inline(state: StateBlock, start_line: int, end_line: int, heading_tag: str) -> None:
-    content = mdTrim(state.getLines(start_line, end_line, state.blkIndent, False))
-    if heading_tag:
-        state.push("heading_open", heading_tag, 1)
+def _push_inline(state: StateBlock, start_line: int, end_line: int) -> None:
     token = state.push("inline", "", 0)
-    token.content = content
+    token.content = mdTrim(state.getLines(start_line, end_line, state.blkIndent, False))
     token.map = [start_line, end_line]
-    if heading_tag:
-        state.push("heading_close", heading_tag, -1)
+
+
+def _push_heading(
+    state: StateBlock, start_line: int, end_line: int, content: str, level: int
+) -> None:
+    if state.env[_HEADINGS] < MAX_HEADINGS:
+        state.env[_HEADINGS] += 1
+        token = state.push("inline", f"h{level}", 0)
+        token.content = content
+        token.map = [start_line, end_line]

@@ -9,6 +9,7 @@ from sqlindex.model.documents import Block, Link, ParsedDocument
 from sqlindex.parsing.front_matter import date_of, tags_of
 from sqlindex.parsing.sections import (
     MAX_HEADING_CHARS,
+    MAX_HEADINGS,
     Heading,
     blocks_in_sections,
     heading_sections,
@@ -108,7 +109,7 @@ class _Outline:
         """Read what begins on a line; return the line to read on from."""
         text = self.lines.texts[line]
         headline = _HEADLINE.match(text)
-        if headline:
+        if headline and len(self.headings) < MAX_HEADINGS:
             name = self._displayed(text[headline.end() :][: 4 * MAX_HEADING_CHARS])
             start = self.lines.starts[line]
             end = start + len(text)

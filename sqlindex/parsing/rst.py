@@ -10,6 +10,7 @@ from sqlindex.parsing.front_matter import date_of, tags_of
 from sqlindex.parsing.rst_inline import column_width, displayed_text, paragraph_links
 from sqlindex.parsing.sections import (
     MAX_HEADING_CHARS,
+    MAX_HEADINGS,
     Heading,
     blocks_in_sections,
     heading_sections,
@@ -174,6 +175,8 @@ class _Reader:
         return line + 2
 
     def _add_heading(self, first_line: int, title_line: int, last_line: int, style: str) -> None:
+        if len(self.headings) == MAX_HEADINGS:
+            return
         if style not in self._styles:
             self._styles.append(style)
         name = displayed_text(self._texts[title_line].strip()[: 4 * MAX_HEADING_CHARS])

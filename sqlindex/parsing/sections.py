@@ -10,6 +10,10 @@ from sqlindex.model.documents import Block, Section, SectionKind
 MAX_HEADING_CHARS = 1_000
 """A longer heading is cut: it is repeated for each chunk of its section."""
 
+MAX_HEADINGS = 20_000
+"""Further ones of a document begin no section: megabytes of nothing but headings would take a
+gigabyte of memory."""
+
 
 @dataclass(frozen=True, slots=True)
 class Heading:
@@ -50,10 +54,11 @@ def heading_sections(
     Args:
         text: the document.
         start_char: where the sections begin, at the start of a line.
-        headings: in order, at most one for each line.
+        headings: in order, at most one for each line; those beyond `MAX_HEADINGS` do not count.
         raw_spans: (start, end) of whole lines that are no prose, in order; a heading begins in
             none of them.
     """
+    headings = headings[:MAX_HEADINGS]
     path: list[Heading] = []
     names: tuple[str, ...] = ()
     position, line = start_char, 0

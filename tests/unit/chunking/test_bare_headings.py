@@ -9,6 +9,7 @@ from sqlindex.chunking.headings import is_direct_descendant
 from sqlindex.config import ChunkConfig
 from sqlindex.model.documents import Section, SectionKind
 from sqlindex.parsing.registry import builtin_parsers
+from sqlindex.parsing.sections import MAX_HEADINGS
 
 pytestmark = pytest.mark.req("A-11")
 
@@ -61,3 +62,22 @@ def test_only_a_deeper_body_section_is_a_descendant() -> None:
     assert not is_direct_descendant(Section(4, 8, ("B", "C"), 2, 2), parent)
     front_matter = Section(4, 8, ("A", "B"), 2, 2, SectionKind.FRONT_MATTER)
     assert not is_direct_descendant(front_matter, parent)
+
+
+@pytest.mark.req("A-9", "A-11")
+@pytest.mark.parametrize(
+    ("parser_id", "heading"),
+    [("markdown", "# a\n"), ("markdown", "a\n=\n"), ("rst", "a\n=\n"), ("org", "* a\n")],
+)
+def test_headings_beyond_any_real_text_begin_no_section_and_lose_no_line(
+    parser_id: str, heading: str
+) -> None:
+    text = heading * (MAX_HEADINGS + 5_000) + "ende\n"
+    parsed = builtin_parsers().parser(parser_id).parse(text, "x")
+    assert len(parsed.sections) == MAX_HEADINGS
+    chunks = chunk_document(text, parsed, ChunkConfig())
+    assert text[chunks[-1].start_char : chunks[-1].end_char].endswith("ende")
+    covered = 1
+    for chunk in chunks:
+        assert chunk.start_line <= covered
+        covered = chunk.end_line + 1
