@@ -25,7 +25,11 @@ _SHOWN_REFUSALS = 5
     "--source", "sources", multiple=True, metavar="NAME", help="Only this source; repeatable."
 )
 @click.option("--plan", "is_plan", is_flag=True, help="Say what would be done; write nothing.")
-@click.option("--strict", is_flag=True, help="Fail when a document is refused.")
+@click.option(
+    "--strict",
+    is_flag=True,
+    help="Fail when a document is refused, but for formats that are not indexed.",
+)
 @click.option("--verify", is_flag=True, help="Read and hash every file.")
 @click.option(
     "--lexical-only-on-bad-vector",

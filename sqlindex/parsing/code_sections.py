@@ -16,7 +16,7 @@ SHORT_CHARS = 200
 """A shorter definition shares a section with its neighbours."""
 
 REST_CHARS = 80
-"""Less that defines nothing stays with the section above it."""
+"""Less that defines nothing, inside a definition, stays with the section above it."""
 
 RUN_CHARS = 1_000
 """Neighbours share a section up to this length."""
@@ -129,10 +129,12 @@ class _Builder:
         visible = end - len(self._text[start:end].lstrip())
         if visible == end:
             return
-        if not short and self._starts and len(self._text[visible:end].rstrip()) < REST_CHARS:
-            return  # a last line of what is above, too little to stand alone
-        if self._starts and _ONLY_CLOSES.match(self._text, start, end):
-            return
+        is_little = len(self._text[visible:end].rstrip()) < REST_CHARS
+        if not short and path and self._starts and is_little:
+            return  # a last line of the definition that it stands in, too little to stand alone
+        closes = self._text if end - start >= SHORT_CHARS else self._masked.text
+        if self._starts and _ONLY_CLOSES.match(closes, start, end):
+            return  # a brace closes what is above it, perhaps with a comment
         first = self._line_start(visible)
         if short:
             own = path + (_cut(short[0].names) if len(short) == 1 else (_all_names(short),))

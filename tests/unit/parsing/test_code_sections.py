@@ -136,7 +136,7 @@ def test_python_strings_and_brackets_hold_no_definitions() -> None:
 
 def test_a_python_bracket_that_is_never_closed_hides_no_later_definition() -> None:
     text = "x = foo(\n\n" + python("def f():") + "y = [1,\n" + python("class A(B):")
-    assert headings(text, "python") == ["", "f", "A"]
+    assert headings(text, "python") == ["", "f", "", "A"]
 
 
 @pytest.mark.parametrize(
@@ -280,5 +280,5 @@ def test_shell_functions_end_at_the_margin() -> None:
 def test_sql_statements_end_where_the_next_one_begins() -> None:
     view = 'CREATE OR REPLACE VIEW a."b" AS\nSELECT 1,\n' + "  'SELECT;',\n" * 20 + "  2;\n"
     text = view + "SELECT 1;\n\n-- Of the second view.\n" + view
-    assert headings(text, "sql") == ["a.b", "a.b"]
-    assert text[sections(text, "sql")[1].start_char :].startswith("-- Of")
+    assert headings(text, "sql") == ["a.b", "", "a.b"]
+    assert text[sections(text, "sql")[2].start_char :].startswith("-- Of")
