@@ -250,8 +250,8 @@ class Index:
 
         Raises:
             UnknownSourceError: no source of that name.
-            UsageError: it is a host's source, there is nothing at that place, or none of its
-                documents lies there.
+            UsageError: it is a host's source, there is nothing at that place, or none of a
+                folder's documents lies there.
             DuplicateError: the folder is registered already.
             SourceError: the database cannot be read.
         """
@@ -617,7 +617,20 @@ class Index:
 def _distinct_ids(ids: Iterable[str]) -> frozenset[str]:
     if isinstance(ids, str):
         raise ValueError("document ids must be several ids, not one text")
-    return frozenset(ids)
+    distinct = frozenset(ids)
+    for document_id in distinct:
+        if not isinstance(document_id, str):
+            raise ValueError(f"{document_id!r} is no document id")
+    # What UTF-8 cannot say is no document's id, and unknown ids are ignored.
+    return frozenset(i for i in distinct if i.isascii() or _is_encodable(i))
+
+
+def _is_encodable(text: str) -> bool:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _live(connection: Connection, row: SourceRow, ids: Iterable[str]) -> Iterator[LiveVersion]:

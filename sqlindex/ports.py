@@ -23,7 +23,8 @@ class Source(Protocol):
     def list(self) -> Iterator[DocumentRef | Refusal]:
         """Yield every document once, and a refusal for each that cannot be indexed.
 
-        A listing that ends without an error is complete: what it does not name is gone.
+        A listing that ends without an error is complete: what it does not name is gone. A refusal
+        as `UNREADABLE` whose id ends in a slash stands for all ids that begin so: they are kept.
 
         Raises:
             SourceError: the listing cannot be completed; nothing may be deleted for it.

@@ -98,6 +98,13 @@ def move(file: IndexFile, name: str, place: str | os.PathLike[str], *, force: bo
             root = canonical_database(place)
             require_other_file(file.path, root)
             table_source(replace(row, root=root)).check()
+            for other in list_sources(connection):
+                if (other.root, other.options) == (root, row.options) and other.name != name:
+                    raise DuplicateError(
+                        f"this table or query of {root} is registered already as source "
+                        f"{other.name!r}",
+                        hint="remove one of the two",
+                    )
         else:
             raise UsageError(
                 f"source {name!r} belongs to a host program", hint="folders and tables can be moved"

@@ -17,8 +17,8 @@ def of_document(
 ) -> T:
     """What `ask` says of the document that is named.
 
-    An id or path within a source comes first. If there is none, and a file of that name is on disk, it
-    is the document of that file.
+    An id or path within a source comes first. If there is none, it is the document of the file of
+    that name.
 
     Raises:
         UnknownDocumentError: there is none; for a file that is not in, the message says why.
@@ -26,7 +26,7 @@ def of_document(
     try:
         return ask(named, source)
     except UnknownDocumentError:
-        if not os.path.lexists(named):
+        if not named or "\0" in named:
             raise
         statuses = [s for s in index.file_status(named) if source in (None, s.source)]
         for status in statuses:

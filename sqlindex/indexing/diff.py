@@ -127,6 +127,8 @@ class _Comparison:
         self._source_id = listing.row.source_id
         self._seen = SeenVersions()
         self._is_whole = listing.scope == EVERYTHING
+        # Pushed documents have names and no folders, whatever signs their ids hold.
+        self._has_folders = listing.scope != NOTHING
         self._folders_let_in: set[str] = set()
 
     def compare(self, entry: DocumentRef) -> PreparedDocument | TouchedFile | None:
@@ -210,9 +212,8 @@ class _Comparison:
         known = known_document(self._connection, self._source_id, refusal.document_id)
         if self._is_accepted(refusal.document_id, known):
             raise self._listed_twice(refusal.document_id)
-        is_kept = reason.keeps_last_version and (
-            refusal.document_id.endswith("/") or known is not None
-        )
+        is_folder = self._has_folders and refusal.document_id.endswith("/")
+        is_kept = reason.keeps_last_version and (is_folder or known is not None)
         if known is not None and not is_kept and self._listing.scope == NOTHING:
             # A host has put something else in its place, which cannot be indexed.
             self._end_version(known.version)
@@ -226,7 +227,9 @@ class _Comparison:
         connection, source_id, scope = self._connection, self._source_id, self._listing.scope
         for version in live_in_scope(connection, source_id, scope):
             is_seen = version.version_id in self._seen
-            if not is_seen and not self._ledger.keeps(source_id, version.document_id):
+            if not is_seen and not self._ledger.keeps(
+                source_id, version.document_id, with_folders=self._has_folders
+            ):
                 self._end_version(version)
         for document_id in refused_ids_in_scope(connection, source_id, scope):
             if not self._ledger.is_refused(source_id, document_id):
@@ -263,7 +266,7 @@ class _Comparison:
         if self._is_whole:
             return
         ids = [document_id]
-        at = document_id.rfind("/")
+        at = document_id.rfind("/") if self._has_folders else -1
         while at >= 0 and document_id[: at + 1] not in self._folders_let_in:
             self._folders_let_in.add(document_id[: at + 1])
             ids.append(document_id[: at + 1])

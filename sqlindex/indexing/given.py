@@ -76,6 +76,8 @@ def check_parsed(text: str, parsed: object) -> None:
     """
     if not isinstance(parsed, ParsedDocument):
         raise TypeError(f"it gave {type(parsed).__name__}, no ParsedDocument")
+    for name in ("sections", "links", "blocks", "rendered", "tags", "aliases"):
+        _require(isinstance(getattr(parsed, name), tuple), f"{name} are no tuple")
     _require_texts("parse", parsed.language, parsed.front_matter, *parsed.tags, *parsed.aliases)
     for value in (parsed.title, parsed.date):
         if value is not None:
@@ -100,18 +102,21 @@ def check_parsed(text: str, parsed: object) -> None:
     for link in parsed.links:
         _require(isinstance(link, Link), f"{link!r} is no Link")
         _require_texts("link", link.target, link.label)
+        _require(isinstance(link.is_wiki, bool), f"is_wiki is {link.is_wiki!r}")
         _require_number("start_char", link.start_char, range(length))
 
 
 def _check_sections(text: str, sections: Iterable[object]) -> None:
     position = 0
+    lines = text.count("\n") + 1
     for section in sections:
         if not isinstance(section, Section):
             raise TypeError(f"{section!r} is no Section")
         _require_number("start_char", section.start_char, range(position, len(text)))
         _require_number("end_char", section.end_char, range(section.start_char + 1, len(text) + 1))
         _require_number("level", section.level, range(2**31))
-        _require_number("heading_line", section.heading_line, range(2**31))
+        _require_number("heading_line", section.heading_line, range(lines + 1))
+        _require(isinstance(section.heading_path, tuple), "a heading path is no tuple")
         _require_texts("heading", *section.heading_path)
         _require(isinstance(section.kind, SectionKind), f"{section.kind!r} is no SectionKind")
         start = section.start_char

@@ -131,6 +131,8 @@ class _Resolver:
     def resolve(self, place: DocumentPlace, link: LinkRow) -> DocumentPlace | None:
         """The document that a link in the document at `place` leads to, or None."""
         parts = target_parts(link.target, link.is_wiki)
+        if "\0" in parts.path:
+            return None  # `%00`: no document has such a name, and SQL would read it as its end
         if parts.is_url:
             return self._by_url(link.target, parts)
         if not parts.path:

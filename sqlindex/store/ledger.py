@@ -141,12 +141,12 @@ class Ledger:
         """Whether a document of that id was refused."""
         return self._reason(source_id, document_id) is not None
 
-    def keeps(self, source_id: int, document_id: str) -> bool:
-        """Whether an unseen document stays: it, or a folder above it, cannot be read now."""
+    def keeps(self, source_id: int, document_id: str, *, with_folders: bool) -> bool:
+        """Whether an unseen document stays: it cannot be read now, or `with_folders` one above it."""
         if not self._has_kept:
             return False
         ids = [document_id]
-        at = document_id.find("/")
+        at = document_id.find("/") if with_folders else -1
         while at >= 0:
             ids.append(document_id[: at + 1])
             at = document_id.find("/", at + 1)

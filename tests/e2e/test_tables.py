@@ -366,3 +366,8 @@ def test_a_database_that_was_moved_keeps_its_documents(tmp_path: Path, shop: Pat
         (tmp_path / "other.db").write_bytes(b"no database")
         with pytest.raises(SourceError):
             index.move_source(name, tmp_path / "other.db")
+        copy = tmp_path / "copy.db"
+        copy.write_bytes(moved.read_bytes())
+        second = add_file(index, copy)
+        with pytest.raises(DuplicateError, match=name):
+            index.move_source(second, moved)

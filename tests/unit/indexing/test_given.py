@@ -127,6 +127,11 @@ PARSES: dict[str, Any] = {
     "link target": ParsedDocument((WHOLE,), "x", links=(Link("\ud800", "b", 0),)),
     "block": ParsedDocument((WHOLE,), "x", blocks=(Block(0, 99, 0),)),
     "rendered": ParsedDocument((WHOLE,), "x", rendered=(Rendered(5, 4, ""),)),
+    "generator": ParsedDocument((WHOLE for _ in range(1)), "x"),  # type: ignore[arg-type]
+    "one text for tags": ParsedDocument((WHOLE,), "x", tags="ab"),  # type: ignore[arg-type]
+    "one text for headings": ParsedDocument((Section(0, len(TEXT), "ab", 1, 1),), "x"),  # type: ignore[arg-type]
+    "heading line": ParsedDocument((Section(0, len(TEXT), ("a",), 1, 9),), "x"),
+    "wiki": ParsedDocument((WHOLE,), "x", links=(Link("a", "b", 0, "no"),)),  # type: ignore[arg-type]
     "rendered text": ParsedDocument((WHOLE,), "x", rendered=(Rendered(0, 4, 1),)),  # type: ignore[arg-type]
 }
 
@@ -317,3 +322,19 @@ def test_documents_are_added_changed_and_removed_in_one_generation(index: Index)
     assert index.status().documents == 3
     renamed = index.upsert("t", [Document("5", "vier")], remove=["4"]).changes.documents
     assert [(c.kind, c.document_id, c.old_id) for c in renamed] == [("renamed", "5", "4")]
+
+
+@pytest.mark.req("A-4")
+def test_ids_of_pushed_documents_are_names_and_no_paths(index: Index) -> None:
+    index.upsert("t", [Document("u/", "a \0"), Document("u/a", "eins")])
+    index.upsert("t", [Document("u/b", "zwei")], remove=["\ud800"])
+    assert [r.refusal.document_id for r in index.refused()] == ["u/"]
+
+
+@pytest.mark.req("A-13")
+def test_a_link_with_a_nul_leads_nowhere(index: Index) -> None:
+    text = "[a](b.md) [b](b.md%00) [c](%00b.md) [[b%00]] <file:///b%00.md>"
+    index.upsert("t", [Document("a.md", text, type_name="md"), Document("b.md", "x")])
+    found = [link.leads_to is not None for link in index.links("a.md")]
+    assert found == [True, False, False, False, False]
+    assert len(index.backlinks("b.md")) == 1

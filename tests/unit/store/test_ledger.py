@@ -50,16 +50,17 @@ def test_a_document_that_comes_twice_is_told(ledger: Ledger) -> None:
 
 @pytest.mark.req("A-14")
 def test_what_lies_below_an_unreadable_folder_is_kept(ledger: Ledger) -> None:
-    assert not ledger.keeps(1, "s/a.md")
+    assert not ledger.keeps(1, "s/a.md", with_folders=True)
     unreadable = Refusal("s/", RefusalReason.UNREADABLE)
     ledger.add_refusal(1, unreadable, is_kept=True, is_news=True)
     ledger.add_refusal(1, Refusal("t/", RefusalReason.HIDDEN), is_kept=False, is_news=True)
-    assert ledger.keeps(1, "s/a.md")
-    assert ledger.keeps(1, "s/deep/er.md")
-    assert not ledger.keeps(1, "s")
-    assert not ledger.keeps(1, "sa.md")
-    assert not ledger.keeps(1, "t/a.md")
-    assert not ledger.keeps(2, "s/a.md")
+    assert ledger.keeps(1, "s/a.md", with_folders=True)
+    assert ledger.keeps(1, "s/deep/er.md", with_folders=True)
+    assert not ledger.keeps(1, "s/deep/er.md", with_folders=False)
+    assert not ledger.keeps(1, "s", with_folders=True)
+    assert not ledger.keeps(1, "sa.md", with_folders=True)
+    assert not ledger.keeps(1, "t/a.md", with_folders=True)
+    assert not ledger.keeps(2, "s/a.md", with_folders=True)
     assert ledger.count_left_out() == 1
     assert [refusal for refusal, _ in ledger.refused(1)] == [unreadable]
 
