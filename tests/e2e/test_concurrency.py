@@ -198,7 +198,7 @@ def test_d22_readers_beside_two_writers_see_only_published_states(tmp_path: Path
         assert reader["reads"] > 0
         for generation, stamp in reader["seen"].items():
             assert stamp == stamp_by_generation[generation]
-    assert sum(len(reader["seen"]) for reader in read) > 10
+    assert sum(len(reader["seen"]) for reader in read) > len(read)
     assert longest_log < LOG_LIMIT_BYTES, longest_log
     with Index.open(db) as index:
         assert index.check() == []
