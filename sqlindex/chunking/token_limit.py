@@ -39,7 +39,7 @@ class TokenLimit:
             counted: object = self.count_tokens([text])
         except SqlindexError:
             raise
-        except Exception as exc:
+        except Exception as exc:  # a host's counter may raise anything
             raise EmbedderError(
                 f"the embedder cannot count tokens: {type(exc).__name__}: {exc}"
             ) from exc

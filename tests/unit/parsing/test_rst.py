@@ -6,6 +6,7 @@ import pytest
 
 from sqlindex.model.documents import ParsedDocument
 from sqlindex.parsing.rst import RstParser
+from tests.unit.parsing import shown
 
 pytestmark = pytest.mark.req("A-7", "A-10")
 
@@ -15,18 +16,11 @@ def parse(text: str) -> ParsedDocument:
 
 
 def headings(text: str) -> list[tuple[int, int, str]]:
-    return [
-        (s.level, s.heading_line, " › ".join(s.heading_path))
-        for s in parse(text).sections
-        if s.heading_line
-    ]
+    return shown.headings(parse(text))
 
 
 def blocks(text: str) -> list[tuple[str, str]]:
-    return [
-        (text[b.start_char : b.end_char], text[b.start_char : b.header_end_char])
-        for b in parse(text).blocks
-    ]
+    return shown.blocks(text, parse(text))
 
 
 def test_levels_are_the_order_in_which_adornments_appear() -> None:
