@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from sqlindex.chunking.embedding_text import EMBEDDING_INPUT_VERSION
+from sqlindex.store.header import SCHEMA_VERSION
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 PAGES = sorted(
     path.relative_to(REPOSITORY).as_posix()
@@ -71,6 +74,13 @@ def test_every_page_is_reachable_from_the_index() -> None:
             waiting.append((page.parent / target.partition("#")[0]).resolve())
     unreached = {REPOSITORY / page for page in PAGES if page.startswith("docs/")} - seen
     assert sorted(path.name for path in unreached) == []
+
+
+@pytest.mark.req("D-6")
+def test_the_file_format_page_names_the_present_versions() -> None:
+    page = (REPOSITORY / "docs" / "reference" / "file-format.md").read_text(encoding="utf-8")
+    assert f"`sqlindex embedding input {EMBEDDING_INPUT_VERSION}`" in page
+    assert f"number of the last migration applied, now {SCHEMA_VERSION};" in page
 
 
 def test_links_and_anchors_are_found() -> None:
