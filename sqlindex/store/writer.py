@@ -21,7 +21,13 @@ LOG_WAIT_MS = 500
 WRITER_CACHE_KIB = 32_768
 
 
-OUR_TRIGGERS = {"version_frozen", "version_staged_first", "version_kept", "version_names"}
+OUR_TRIGGERS = {
+    "version_frozen",
+    "version_staged_first",
+    "version_kept",
+    "version_names",
+    "version_gone",
+}
 _TRIGGERS = "SELECT name FROM sqlite_schema WHERE type = 'trigger'"
 
 
