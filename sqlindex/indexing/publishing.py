@@ -13,15 +13,21 @@ from sqlindex.store.builds import end_build
 from sqlindex.store.driver import Connection
 from sqlindex.store.generations import (
     ChangeCounts,
+    LexicalChange,
     changed_chunks,
     clear_superseded,
     has_changes,
+    lexical_change,
+    number_slots,
     publish,
     stage_lexical,
 )
 from sqlindex.store.head import Head
 from sqlindex.store.lexical import LexicalTable
 from sqlindex.store.writer import Writer
+
+_READ_BEFORE_CHUNKS = 1_000
+"""Up to so many changed chunks are analysed before the publishing transaction begins."""
 
 
 def publish_build(
@@ -63,10 +69,11 @@ def publish_build(
             end_build(connection, build_id)
             also(connection)
             return None
-        is_large = changed_chunks(connection, build_id) >= staged_fts_chunks
+        changed = changed_chunks(connection, build_id)
+        number_slots(connection, build_id)
     progress(Progress("publish", 0, 1))
 
-    def publish_with(staged_table: LexicalTable | None) -> int:
+    def publish_with(lexical: LexicalTable | LexicalChange) -> int:
         return publish(
             writer,
             build_id,
@@ -74,18 +81,19 @@ def publish_build(
             cause=cause,
             space_id=space_id,
             analyzer=analyzer,
-            analyse=analyse,
             counts=counts,
-            staged_table=staged_table,
+            lexical=lexical,
             restored=restored,
             also=also,
         )
 
     generation = None
-    if not is_large and not is_other_analyzer:
+    if changed < staged_fts_chunks and not is_other_analyzer:
         # A damaged text that ends cannot be taken out of the live table; the spare one never had it.
         with suppress(CorruptIndexError):
-            generation = publish_with(None)
+            is_small = changed <= _READ_BEFORE_CHUNKS
+            change = lexical_change(writer.connection, build_id, analyse, is_read_now=is_small)
+            generation = publish_with(change)
     if generation is None:
         spare: LexicalTable = "a" if head.lexical == "b" else "b"
         stage_lexical(writer, build_id, spare, analyse, cancel)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from sqlindex.cancellation import CancelToken
 from sqlindex.errors import HeadMovedError
 from sqlindex.store.builds import end_build, utc_now
-from sqlindex.store.driver import Connection
+from sqlindex.store.driver import Connection, Row
 from sqlindex.store.head import Head, read_head
 from sqlindex.store.lexical import (
     Analyse,
@@ -118,19 +119,57 @@ def changed_chunks(connection: Connection, build_id: int) -> int:
     return int(connection.execute(_CHANGED_CHUNKS, {"build_id": build_id}).fetchone()[0])
 
 
+def number_slots(connection: Connection, build_id: int) -> None:
+    """Give the staged versions their slots, from the head's next one on.
+
+    Publishing re-checks that the head is still the same, so that no other build has taken them.
+    """
+    connection.execute(_NUMBER, {"build_id": build_id})
+
+
+class LexicalChange(NamedTuple):
+    """The rows that leave and enter the live lexical table, a version at a time."""
+
+    leaving: Iterable[list[Row]]
+    entering: Iterable[list[Row]]
+
+
+def lexical_change(
+    connection: Connection, build_id: int, analyse: Analyse, *, is_read_now: bool
+) -> LexicalChange:
+    """What publishing a numbered build changes in the live lexical table.
+
+    Args:
+        is_read_now: analyse before the publish, which then is as short as it can be; else one
+            version after the other inside it, in little memory.
+    """
+    build = {"build_id": build_id}
+
+    def rows(query: str) -> Iterator[list[Row]]:
+        for (version_id,) in connection.execute(query, build).fetchall():
+            yield lexical_rows(connection, version_id, analyse)
+
+    leaving, entering = rows(_REMOVED_IDS), rows(_STAGED_IDS)
+    return (
+        LexicalChange(list(leaving), list(entering))
+        if is_read_now
+        else LexicalChange(leaving, entering)
+    )
+
+
 def stage_lexical(
     writer: Writer, build_id: int, spare: LexicalTable, analyse: Analyse, cancel: CancelToken
 ) -> None:
     """Fill the spare lexical table with the generation to be, in small transactions.
 
     For large changes: inside the publish the same work would hold the log for its whole size.
-    The table belongs to the build's base head; publishing re-checks that the head is still it.
+    The table belongs to the build's base head; publishing re-checks that the head is still it. The
+    build's slots are numbered.
     """
     with writer.transaction() as connection:
         connection.execute("UPDATE build SET lexical = NULL WHERE lexical = ?", (spare,))
         connection.execute("UPDATE build SET lexical = ? WHERE build_id = ?", (spare, build_id))
         clear_table(connection, spare)
-        connection.execute(_NUMBER, {"build_id": build_id})
     for query in (_LIVING_ON, _STAGED_IDS):
         rows = writer.connection.execute(query, {"build_id": build_id})
         ids = array("q", (row[0] for row in rows))
@@ -150,9 +189,8 @@ def publish(
     cause: str,
     space_id: int | None,
     analyzer: str,
-    analyse: Analyse,
     counts: ChangeCounts,
-    staged_table: LexicalTable | None,
+    lexical: LexicalTable | LexicalChange,
     restored: int | None = None,
     also: Callable[[Connection], None] | None = None,
 ) -> int:
@@ -160,7 +198,8 @@ def publish(
 
     Args:
         base: the head the build was made on.
-        staged_table: the lexical table filled by `stage_lexical`, or None to change the live one.
+        lexical: the table filled by `stage_lexical`, or the change of the live one; the build's
+            slots are numbered.
         restored: the generation whose documents come back, of a rollback.
         also: what else becomes true with this generation, in the same transaction.
 
@@ -179,12 +218,14 @@ def publish(
                 hint="run the refresh again",
             )
         generation = head.generation + 1
-        if staged_table is None:
-            connection.execute(_NUMBER, build)
-            for (version_id,) in connection.execute(_REMOVED_IDS, build).fetchall():
-                delete_rows(connection, head.lexical, lexical_rows(connection, version_id, analyse))
-            for (version_id,) in connection.execute(_STAGED_IDS, build).fetchall():
-                insert_rows(connection, head.lexical, lexical_rows(connection, version_id, analyse))
+        if isinstance(lexical, LexicalChange):
+            for rows in lexical.leaving:
+                delete_rows(connection, head.lexical, rows)
+            for rows in lexical.entering:
+                insert_rows(connection, head.lexical, rows)
+            table = head.lexical
+        else:
+            table = lexical
         born, born_chunks, died, died_chunks, next_slot, more_embedded = connection.execute(
             _COUNT_CHANGE, build
         ).fetchone()
@@ -215,7 +256,7 @@ def publish(
             _MOVE_HEAD,
             {
                 "generation": generation,
-                "lexical": staged_table or head.lexical,
+                "lexical": table,
                 "next_slot": next_slot,
                 "base": base.generation,
             },
