@@ -146,7 +146,7 @@ def _index(db: Path) -> list[Diagnosis]:
 
 def _file_systems(db: Path, status: IndexStatus) -> list[Diagnosis]:
     """What the index and the folders lie on, where the system tells."""
-    from sqlindex.sources.mounts import filesystem_of, is_network, read_mounts
+    from sqlindex.mounts import filesystem_of, is_network, read_mounts
 
     mounts = read_mounts()
     found = []
