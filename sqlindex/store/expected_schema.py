@@ -52,7 +52,9 @@ _LEXICAL_SETTINGS = """
     UNION ALL SELECT k FROM chunk_fts_b_config WHERE typeof(v) <> 'integer'
 """
 _FIRST_WITH_LEXICAL_TABLES = 4
-_TABLE_KIND = "SELECT type FROM pragma_table_list(?) WHERE schema = 'main'"
+_OF_LEXICAL_TABLES = "chunk_fts_"
+"""So begin the names of the tables that FTS5 keeps and would take for its own."""
+
 _COMPUTED_COLUMNS = "SELECT count(*) FROM pragma_table_xinfo(?) WHERE hidden <> 0"
 _COMPUTED_INDEX = """
     SELECT (SELECT count(*) FROM sqlite_schema s, pragma_index_list(s.tbl_name) i
@@ -128,27 +130,31 @@ def _find_fault(connection: Connection, rows: Sequence[Row], expected: Objects) 
     for kind, name in expected:
         if (kind, name) not in found:
             return f"{kind} {name!r} is missing"
-    return _find_added(connection, others, {name for _, name in expected})
+    # A name that a pending migration needs is as good as taken.
+    return _find_added(connection, others, OBJECT_NAMES | {name for _, name in expected})
 
 
 def _find_added(
     connection: Connection, others: Iterable[Row], our_names: Collection[str]
 ) -> str | None:
     """The first object of others that could run something, or is attached to a table of ours."""
-    for kind, name, table, _ in others:
+    for kind, name, table, sql in others:
         is_ours = str(name).lower() in our_names or str(table).lower() in our_names
-        if is_ours or not _runs_nothing(connection, kind, name):
+        if is_ours or not _runs_nothing(connection, kind, name, sql):
             return f"{kind} {name!r} was added"
     return None
 
 
-def _runs_nothing(connection: Connection, kind: object, name: object) -> bool:
+def _runs_nothing(connection: Connection, kind: object, name: object, sql: object) -> bool:
     if not isinstance(name, str):
         return False
     if kind == "table":
-        kinds = connection.execute(_TABLE_KIND, (name,)).fetchall()
+        # Anything but these words may be a virtual table, which is not even to be loaded.
+        is_plain = isinstance(sql, str) and sql.startswith("CREATE TABLE ")
+        if not is_plain or name.lower().startswith(_OF_LEXICAL_TABLES):
+            return False
         computed = connection.execute(_COMPUTED_COLUMNS, (name,)).fetchone()[0]
-        return kinds == [("table",)] and computed == 0
+        return bool(computed == 0)
     if kind == "index":
         computed = connection.execute(_COMPUTED_INDEX, {"name": name}).fetchone()[0]
         return bool(computed == 0)

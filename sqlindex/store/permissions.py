@@ -23,7 +23,6 @@ READING_PRAGMAS = frozenset(
         "page_size",
         "quick_check",
         "schema_version",
-        "table_list",
         "table_xinfo",
         "user_version",
     )

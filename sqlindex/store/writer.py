@@ -54,8 +54,6 @@ class Writer:
             self.connection.execute("PRAGMA journal_mode=WAL").fetchone()
             if version < SCHEMA_VERSION:
                 apply_pending(self.connection, from_version=version)
-                # A foreign table may have the name of a new one of ours.
-                verify_schema(self.connection, path, SCHEMA_VERSION)
         except BaseException:
             # Refused files stay as they are: closing last would copy the log into the file.
             self._close_before_a_reader()
