@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING
 from sqlindex.cancellation import CancelToken
 from sqlindex.errors import NoIndexError, StorageError
 from sqlindex.store.driver import Connection, connect, translated_errors
-from sqlindex.store.expected_schema import verify_schema
-from sqlindex.store.header import SCHEMA_VERSION, verify_header, verify_version
+from sqlindex.store.header import verify_header
 from sqlindex.store.opening import (
     FileState,
     is_on_block_device,
@@ -29,6 +28,7 @@ from sqlindex.store.opening import (
     shared_file_system,
     verify_files,
 )
+from sqlindex.store.reader import Reader
 from sqlindex.store.watch import Watch
 
 if TYPE_CHECKING:
@@ -37,46 +37,6 @@ if TYPE_CHECKING:
 
 DEADLINE_MS = 60_000
 """How long SQLite may work for one reading: damage can make a statement run for ever."""
-
-
-class _Reader:
-    """A read-only connection with what was seen when it was opened.
-
-    Attributes:
-        connection: to the file.
-        watch: over its statements.
-        state: of a file that is read without its log, else None.
-        schema_cookie: SQLite's counter of schema changes when the schema was verified.
-    """
-
-    __slots__ = ("connection", "schema_cookie", "state", "watch")
-
-    def __init__(self, connection: Connection, watch: Watch, state: FileState | None) -> None:
-        self.connection = connection
-        self.watch = watch
-        self.state = state
-        self.schema_cookie: int | None = None
-
-    def verify(self, path: Path) -> None:
-        """Refuse another schema than ours; the first read of a transaction, so it takes the snapshot.
-
-        Raises:
-            NewerSchemaError: made by a newer version of this program.
-            StorageError: made by an older one.
-            ForeignSchemaError: an object is missing, changed or was added.
-        """
-        cookie = self.connection.execute("PRAGMA schema_version").fetchone()[0]
-        if cookie == self.schema_cookie:
-            return
-        version = self.connection.execute("PRAGMA user_version").fetchone()[0]
-        verify_version(path, version)
-        if version < SCHEMA_VERSION:
-            raise StorageError(
-                f"index {path} has the older schema {version}",
-                hint="run 'sqlindex refresh' to bring it up to date",
-            )
-        verify_schema(self.connection, path, version)
-        self.schema_cookie = cookie
 
 
 class IndexFile:
@@ -101,7 +61,7 @@ class IndexFile:
         self._deadline_ms = deadline_ms
         self._trust_owner = trust_owner
         self._shared = shared
-        self._idle: list[_Reader] = []
+        self._idle: list[Reader] = []
         self._identity = self.identity()
         self._guard = threading.Lock()
         self._pid = os.getpid()
@@ -267,7 +227,7 @@ class IndexFile:
         finally:
             lock.release()
 
-    def _take(self) -> _Reader:
+    def _take(self) -> Reader:
         with self._guard:
             if self._is_closed:
                 raise StorageError(f"index {self.path} was closed", hint="open it again")
@@ -286,14 +246,14 @@ class IndexFile:
                 reader.connection.close()
         return self._connect_reader()
 
-    def _put_back(self, reader: _Reader) -> None:
+    def _put_back(self, reader: Reader) -> None:
         with self._guard:
             if not self._is_closed and self._pid == os.getpid():
                 self._idle.append(reader)
                 return
         reader.connection.close()
 
-    def _connect_reader(self, *, makes_temporary: bool = False) -> _Reader:
+    def _connect_reader(self, *, makes_temporary: bool = False) -> Reader:
         try:
             verify_files(self.path, trust_owner=self._trust_owner)
             state = None if may_use_log(self.path, shared=self._shared) else FileState.of(self.path)
@@ -309,7 +269,7 @@ class IndexFile:
             watch=watch,
             makes_temporary=makes_temporary,
         )
-        return _Reader(connection, watch, state)
+        return Reader(connection, watch, state)
 
 
 # SQLite counts the locks of a process in memory, and a child inherits the count without the locks:

@@ -75,7 +75,7 @@ def verify_files(path: Path, *, trust_owner: bool, is_written: bool = False) -> 
 
 def _status(path: Path) -> os.stat_result:
     try:
-        return os.lstat(path)
+        return os.stat(path)
     except FileNotFoundError:
         raise NoIndexError(
             f"there is no index at {path}",
