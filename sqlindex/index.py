@@ -58,8 +58,12 @@ class Index:
         search_config: SearchConfig | None = None,
         file_types: FileTypeRegistry | None = None,
         parsers: ParserRegistry | None = None,
+        allow_network: bool = False,
+        trust_owner: bool = False,
     ) -> Index:
         """Open the index at `path`.
+
+        Its files, their owners and its schema are looked at before anything of it is used.
 
         Args:
             path: the SQLite file; its sidecars `-wal`, `-shm` and `-lock` lie beside it.
@@ -70,15 +74,25 @@ class Index:
             search_config: how channels are weighted and fused.
             file_types: which extensions are indexed; the built-in ones if None.
             parsers: the built-in ones if None.
+            allow_network: make, write and follow an index also on a file system that other
+                machines may use; only if no other one does.
+            trust_owner: take files of any owner, and write another user's index.
 
         Raises:
             NoIndexError: there is no such file and `create` is False.
             StorageError: the file or its folder is not accessible.
+            UnsafeFileError: a file beside it is a link or a third user's.
+            SharedFileSystemError: it would be made on a network file system.
             NotAnIndexError: the file is not an index; `NewerSchemaError` if a newer version made it.
         """
         search_config = search_config or SearchConfig()
         file = IndexFile.open(
-            Path(path), make=create, busy_timeout_ms=search_config.busy_timeout_ms
+            Path(path),
+            make=create,
+            busy_timeout_ms=search_config.busy_timeout_ms,
+            deadline_ms=search_config.deadline_ms,
+            allow_network=allow_network,
+            trust_owner=trust_owner,
         )
         wiring = Wiring(
             file,
@@ -360,7 +374,7 @@ class Index:
         """What `refresh` would do now, in documents and embedding inputs; writes nothing."""
         from sqlindex.indexing.refresh import plan
 
-        with self._file.reading() as connection:
+        with self._file.reading(is_timed=False, cancel=cancel) as connection:
             job = self._wiring.job(
                 connection,
                 self._wiring.listings(connection, sources, paths),
@@ -676,7 +690,7 @@ class Index:
 
         # A pooled connection can hold FTS5's structure of an earlier generation, which the integrity
         # check of SQLite 3.44 and later takes for the present one and reports as corruption.
-        with self._file.reading(is_new=True) as connection:
+        with self._file.reading(is_new=True, is_timed=False, cancel=token) as connection:
             return list(
                 find_faults(
                     connection,
