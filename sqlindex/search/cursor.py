@@ -1,0 +1,137 @@
+"""Cursors: the place behind a page of hits, as text that a host can keep.
+
+A cursor is no secret and needs none: whoever makes one up gets a page of a search that he could have
+asked for. It is bound to the query, the filters, the weights and the generation, so that all pages
+reached by it are parts of one ranking.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+
+from sqlindex.config import SearchConfig
+from sqlindex.errors import StaleCursorError, UsageError
+from sqlindex.model.requests import MODES, Filters, Mode, SearchRequest
+from sqlindex.store.head import Served
+
+_VERSION = 1
+_PLACE = struct.Struct(">BBQI8s")
+_CHECK_BYTES = 4
+_TEXT_CHARS = 2 * (_PLACE.size + _CHECK_BYTES)
+_GREATEST_OFFSET = 2**32 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """A place in a ranking: `offset` hits lie before it; `digest` names the search."""
+
+    generation: int
+    mode: Mode
+    offset: int
+    digest: bytes
+
+
+def cursor_behind(
+    request: SearchRequest, mode: Mode, config: SearchConfig, served: Served
+) -> str | None:
+    """The cursor for what follows the request's page; None where no ranking reaches."""
+    offset = request.offset + request.limit
+    if offset > _GREATEST_OFFSET:
+        return None
+    digest = search_digest(request, config, served)
+    place = _PLACE.pack(_VERSION, MODES.index(mode), served.generation, offset, digest)
+    return (place + _check(place)).hex()
+
+
+def continued(request: SearchRequest) -> tuple[SearchRequest, Cursor]:
+    """The request that a request with a cursor means, and the cursor.
+
+    Raises:
+        UsageError: the text is no cursor, or the request contradicts it.
+    """
+    assert request.cursor is not None
+    cursor = _parse(request.cursor)
+    if request.offset or request.at is not None:
+        raise UsageError(
+            "a cursor says where to go on and in which generation",
+            hint="leave out offset and at (--offset, --at)",
+        )
+    if request.mode not in (None, cursor.mode):
+        raise UsageError(
+            f"the cursor belongs to a {cursor.mode} search, not to a {request.mode} one",
+            hint="leave out the mode, or search without the cursor",
+        )
+    meant = replace(request, mode=cursor.mode, offset=cursor.offset, at=cursor.generation)
+    return meant, cursor
+
+
+def require_same_search(
+    cursor: Cursor, request: SearchRequest, config: SearchConfig, served: Served
+) -> None:
+    """Refuse a cursor of another search.
+
+    Raises:
+        UsageError: of another query, other filters, other weights or another index.
+    """
+    if cursor.digest != search_digest(request, config, served):
+        raise UsageError(
+            "the cursor belongs to another query, other filters, other weights or another index",
+            hint="repeat the search as it was, or search without the cursor",
+        )
+
+
+def stale(cursor: Cursor) -> StaleCursorError:
+    """The error for a cursor whose generation no longer answers."""
+    return StaleCursorError(
+        f"generation {cursor.generation} no longer answers {cursor.mode} searches",
+        hint="start again: search without the cursor",
+    )
+
+
+def search_digest(request: SearchRequest, config: SearchConfig, served: Served) -> bytes:
+    """Names what makes a ranking, 8 bytes; the page's limit and offset are no part of it."""
+    ranked_by = replace(config, busy_timeout_ms=0)
+    # The time of publishing: a restored copy can give a number a second time.
+    parts = (request.query, _canonical(request.filters), repr(ranked_by), served.published_at)
+    return blake2b(repr(parts).encode(), digest_size=8).digest()
+
+
+def _canonical(filters: Filters) -> tuple[object, ...]:
+    return (
+        sorted(filters.sources),
+        filters.path_prefix,
+        filters.path_glob,
+        sorted({extension.lower().lstrip(".") for extension in filters.extensions}),
+        sorted(filters.languages),
+        sorted(filters.tags_any),
+        sorted(filters.tags_all),
+        filters.date_from,
+        filters.date_to,
+        sorted(filters.metadata.items()),
+    )
+
+
+def _parse(text: str) -> Cursor:
+    try:
+        stored = bytes.fromhex(text) if len(text) == _TEXT_CHARS else b""
+    except (TypeError, ValueError):
+        stored = b""
+    place, check = stored[: _PLACE.size], stored[_PLACE.size :]
+    if stored.hex() != text or not stored or check != _check(place):
+        raise _malformed()
+    version, mode, generation, offset, digest = _PLACE.unpack(place)
+    if version != _VERSION or mode >= len(MODES) or generation >= 2**63:
+        raise _malformed()
+    return Cursor(generation, MODES[mode], offset, digest)
+
+
+def _malformed() -> UsageError:
+    return UsageError(
+        "the cursor is none that a search has given", hint="pass it as it was, or search without it"
+    )
+
+
+def _check(place: bytes) -> bytes:
+    return blake2b(place, digest_size=_CHECK_BYTES).digest()
