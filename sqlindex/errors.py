@@ -8,11 +8,12 @@ SqlindexError
 │   ├── DuplicateError         a name, extension or id is taken already
 │   ├── FilterError            a filter with an unknown or malformed value
 │   ├── UnknownGenerationError no generation of that number, tag or date
-│   ├── GenerationGoneError    the generation was there and has been collected
 │   └── LexicalHistoryError    words of a generation that is not the head
 ├── StaleCursorError           the generation of a cursor is no longer served
 ├── LockedError                another writer holds the index
 ├── HeadMovedError             the head is not the one this build was made on
+├── BuildChangedError          an unfinished build does not fit what is asked for now
+├── GenerationGoneError        a generation has been collected
 ├── CancelledError             cancelled by the caller
 ├── SourceError                a source cannot be listed
 ├── DocumentRefusedError       strict refresh met a document that cannot be indexed
@@ -101,13 +102,6 @@ class UnknownGenerationError(UsageError):
     exit_code = 3
 
 
-class GenerationGoneError(UsageError):
-    """The generation was published and has been collected since."""
-
-    code = "generation_gone"
-    exit_code = 3
-
-
 class LexicalHistoryError(UsageError):
     """The words of a generation that is not the head; they are kept for the head only."""
 
@@ -134,6 +128,19 @@ class HeadMovedError(SqlindexError):
 
     code = "head_moved"
     retryable = True
+
+
+class BuildChangedError(SqlindexError):
+    """An unfinished build was begun with other sources or settings; it is left as it is."""
+
+    code = "build_changed"
+    exit_code = 5
+
+
+class GenerationGoneError(SqlindexError):
+    """The generation was published once and has been collected since."""
+
+    code = "generation_gone"
 
 
 class CancelledError(SqlindexError):

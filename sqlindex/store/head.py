@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from sqlindex.errors import CorruptIndexError
+from sqlindex.errors import CorruptIndexError, GenerationGoneError
 from sqlindex.store.driver import Connection
 from sqlindex.store.lexical import LexicalTable
 
@@ -19,6 +19,7 @@ _SERVED = """
     FROM head h JOIN generation g ON g.generation = coalesce(:at, h.generation)
     WHERE g.is_kept = 1 OR g.generation = h.generation
 """
+_IS_KEPT = "SELECT is_kept FROM generation WHERE generation = :generation"
 
 
 class Head(NamedTuple):
@@ -87,3 +88,18 @@ def read_served(connection: Connection, at: int | None = None) -> Served:
     from sqlindex.store.history import not_served
 
     raise not_served(connection, at)
+
+
+def require_kept(connection: Connection, generation: int) -> None:
+    """Make sure, within a read transaction, that all rows of a generation are there.
+
+    Raises:
+        GenerationGoneError: it has been collected, or was never published.
+    """
+    found = connection.execute(_IS_KEPT, {"generation": generation}).fetchone()
+    if found is None or not found[0]:
+        was = "was never published" if found is None else "has been collected"
+        raise GenerationGoneError(
+            f"generation {generation} {was}",
+            hint="see 'sqlindex history'; tag a generation to keep it",
+        )

@@ -46,7 +46,7 @@ _PUT_TAG = (
     "INSERT OR REPLACE INTO tag(name, generation, tagged_at) VALUES(:name, :generation, :now)"
 )
 _DROP_TAG = "DELETE FROM tag WHERE name = :name"
-_IS_KEPT = "SELECT is_kept FROM generation WHERE generation = :generation"
+_WAS_PUBLISHED = "SELECT 1 FROM generation WHERE generation = :generation"
 _KEPT = "SELECT generation FROM generation WHERE is_kept = 1 ORDER BY generation"
 _KEPT_BEFORE_HEAD = """
     SELECT generation FROM generation
@@ -131,7 +131,7 @@ def _none(connection: Connection, at: int | str) -> int:
 
 def not_served(connection: Connection, number: int) -> SqlindexError:
     """Why a generation cannot be read: it never was, or it has been collected."""
-    if connection.execute(_IS_KEPT, {"generation": number}).fetchone() is None:
+    if connection.execute(_WAS_PUBLISHED, {"generation": number}).fetchone() is None:
         return UnknownGenerationError(f"there is no generation {number}", hint=_known(connection))
     return GenerationGoneError(
         f"generation {number} has been collected",
@@ -184,10 +184,10 @@ def read_generation(connection: Connection, number: int) -> Generation:
 
 
 def _generation(connection: Connection, row: Row) -> Generation:
-    *values, is_kept, is_head = row
     tags = connection.execute(_TAGS_OF, {"generation": row[0]}).fetchall()
-    names = tuple(name for (name,) in tags)
-    return Generation(*values, is_kept=bool(is_kept), is_head=bool(is_head), tags=names)
+    *values, is_kept, is_head = row
+    values += [bool(is_kept), bool(is_head), tuple(name for (name,) in tags)]
+    return Generation(*values)
 
 
 def list_tags(connection: Connection) -> list[tuple[str, int]]:
