@@ -53,10 +53,10 @@ def continued(request: SearchRequest) -> tuple[SearchRequest, Cursor]:
     """
     assert request.cursor is not None
     cursor = _parse(request.cursor)
-    if request.offset or request.at is not None:
+    if request.offset or request.at not in (None, cursor.generation):
         raise UsageError(
-            "a cursor says where to go on and in which generation",
-            hint="leave out offset and at (--offset, --at)",
+            f"the cursor goes on in generation {cursor.generation}, where its page ended",
+            hint="leave out at and offset (--at, --offset)",
         )
     if request.mode not in (None, cursor.mode):
         raise UsageError(

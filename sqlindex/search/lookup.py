@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from sqlindex.chunking.identity import chunk_id as id_of
 from sqlindex.errors import CorruptIndexError, UnknownDocumentError
 from sqlindex.model.chunks import Cut
+from sqlindex.model.history import ListedDocument
 from sqlindex.model.results import Chunk, DocumentChunk
 from sqlindex.model.stored import StoredDocument
 from sqlindex.search.searcher import provenance
@@ -17,6 +18,7 @@ from sqlindex.store.catalog import (
     find_documents,
     read_document,
 )
+from sqlindex.store.connection import IndexFile
 from sqlindex.store.driver import Connection
 from sqlindex.store.head import read_served
 from sqlindex.store.snapshot import ChunkRow, read_chunk
@@ -140,6 +142,38 @@ def find_document(
             hint="ids are paths relative to the source's folder; 'sqlindex status' lists the sources",
         )
     return generation, *found[0]
+
+
+PAGE_DOCUMENTS = 500
+"""Documents listed in one read transaction."""
+
+
+def walk_documents(
+    file: IndexFile, generation: int, source: str | None
+) -> Iterator[ListedDocument]:
+    """The documents of a generation by id and source, read in pages while the caller goes on.
+
+    The generation is held until the walk ends; between pages no transaction is open.
+
+    Raises:
+        GenerationGoneError: it has been collected.
+        UnknownSourceError: no source was ever named so.
+    """
+    from sqlindex.store.history import documents_behind
+
+    with file.holding(generation):
+        last, is_first, page = ("", ""), True, list[ListedDocument]()
+        while is_first or len(page) == PAGE_DOCUMENTS:
+            with file.reading() as connection:
+                read_served(connection, generation)
+                if is_first and source is not None:
+                    require_source(connection, source, generation)
+                page = documents_behind(
+                    connection, generation, last, source=source, count=PAGE_DOCUMENTS
+                )
+            yield from page
+            is_first = False
+            last = (page[-1].document_id, page[-1].source) if page else last
 
 
 def require_source(connection: Connection, name: str, at: int | None) -> None:

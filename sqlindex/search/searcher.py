@@ -18,7 +18,6 @@ from sqlindex.errors import (
     GenerationGoneError,
     LexicalHistoryError,
     RebuildRequiredError,
-    UnknownGenerationError,
 )
 from sqlindex.model.requests import NO_FILTERS, Filters, Mode, SearchRequest
 from sqlindex.model.results import Hit, SearchResult
@@ -76,6 +75,11 @@ class Searcher:
         self._guard = Lock()
         self._views: ViewCache | None = None
 
+    @property
+    def config(self) -> SearchConfig:
+        """How channels are weighted and fused."""
+        return self._config
+
     def search(
         self,
         request: SearchRequest,
@@ -98,21 +102,34 @@ class Searcher:
             RebuildRequiredError: the lexical rows were made by another analyser.
             FilterError: a filter is malformed.
             UnknownSourceError: a filter names a source that is not registered.
-            UnknownGenerationError: there is no generation `request.at`.
-            GenerationGoneError: it has been collected.
+            GenerationGoneError: the generation `request.at` has been collected, or never was.
             LexicalHistoryError: lexical or hybrid, and it is not the head, or no longer.
             StaleCursorError: likewise for the generation of `request.cursor`.
             UsageError: the cursor is malformed or belongs to another search.
         """
         cancel.check()
-        if request.cursor is None:
+        if request.cursor is None and request.at is None:
             return self._answer(request, None, embedder_of, cancel)
+        return self._answer_pinned(request, embedder_of, cancel)
+
+    def _answer_pinned(
+        self,
+        request: SearchRequest,
+        embedder_of: Callable[[], Embedder | None],
+        cancel: CancelToken,
+    ) -> SearchResult:
+        """Answer from the generation that the request or its cursor names; held meanwhile."""
+        if request.cursor is None:
+            assert request.at is not None
+            with self._file.holding(request.at):
+                return self._answer(request, None, embedder_of, cancel)
         from sqlindex.search.cursor import continued, stale
 
         meant, cursor = continued(request)
         try:
-            return self._answer(meant, cursor, embedder_of, cancel)
-        except (UnknownGenerationError, GenerationGoneError, LexicalHistoryError) as exc:
+            with self._file.holding(cursor.generation):
+                return self._answer(meant, cursor, embedder_of, cancel)
+        except (GenerationGoneError, LexicalHistoryError) as exc:
             raise stale(cursor) from exc
 
     def _answer(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from datetime import UTC, date, datetime
 from datetime import time as time_of_day
 
@@ -290,7 +290,7 @@ def documents_behind(
     *,
     source: str | None,
     count: int,
-) -> Iterator[ListedDocument]:
+) -> list[ListedDocument]:
     """The next documents of a generation in the order of (document id, source): one walk in all.
 
     Args:
@@ -307,4 +307,4 @@ def documents_behind(
             "count": count,
         },
     )
-    return (ListedDocument(*row) for row in rows)
+    return [ListedDocument(*row) for row in rows]
