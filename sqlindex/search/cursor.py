@@ -8,8 +8,9 @@ reached by it are parts of one ranking.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import blake2b
+from typing import NamedTuple
 
 from sqlindex.config import SearchConfig
 from sqlindex.errors import StaleCursorError, UsageError
@@ -23,8 +24,7 @@ _TEXT_CHARS = 2 * (_PLACE.size + _CHECK_BYTES)
 _GREATEST_OFFSET = 2**32 - 1
 
 
-@dataclass(frozen=True, slots=True)
-class Cursor:
+class Cursor(NamedTuple):
     """A place in a ranking: `offset` hits lie before it; `digest` names the search."""
 
     generation: int

@@ -428,10 +428,14 @@ def _embedder_of_older(
 
 
 def _lexical_history(served: Served) -> LexicalHistoryError:
-    semantic = "search it with mode semantic (--mode semantic) and its embedder"
+    reason = f"words are indexed for the head ({served.head}) only"
+    if served.space_id is None:
+        reason += ", and it has no vectors"
     return LexicalHistoryError(
-        f"generation {served.generation} is not the head ({served.head}): its words are no longer indexed",
-        hint="search the head" if served.space_id is None else f"{semantic}, or search the head",
+        f"generation {served.generation} cannot be searched so: {reason}",
+        hint="search the head"
+        if served.space_id is None
+        else "search with mode semantic (--mode semantic) and the index's embedder, or the head",
     )
 
 
