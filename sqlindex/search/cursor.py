@@ -7,10 +7,8 @@ reached by it are parts of one ranking.
 
 from __future__ import annotations
 
-import struct
 from dataclasses import replace
 from hashlib import blake2b
-from typing import NamedTuple
 
 from sqlindex.config import SearchConfig
 from sqlindex.errors import StaleCursorError, UsageError
@@ -18,19 +16,22 @@ from sqlindex.model.requests import MODES, Filters, Mode, SearchRequest
 from sqlindex.store.head import Served
 
 _VERSION = 1
-_PLACE = struct.Struct(">BBQI8s")
-_CHECK_BYTES = 4
-_TEXT_CHARS = 2 * (_PLACE.size + _CHECK_BYTES)
+_BYTES = 26
+"""Version 1, mode 1, generation 8, offset 4, digest 8, check 4; numbers are big-endian."""
+
 _GREATEST_OFFSET = 2**32 - 1
 
 
-class Cursor(NamedTuple):
+class Cursor:
     """A place in a ranking: `offset` hits lie before it; `digest` names the search."""
 
-    generation: int
-    mode: Mode
-    offset: int
-    digest: bytes
+    __slots__ = ("digest", "generation", "mode", "offset")
+
+    def __init__(self, generation: int, mode: Mode, offset: int, digest: bytes) -> None:
+        self.generation = generation
+        self.mode = mode
+        self.offset = offset
+        self.digest = digest
 
 
 def cursor_behind(
@@ -40,8 +41,8 @@ def cursor_behind(
     offset = request.offset + request.limit
     if offset > _GREATEST_OFFSET:
         return None
-    digest = search_digest(request, config, served)
-    place = _PLACE.pack(_VERSION, MODES.index(mode), served.generation, offset, digest)
+    place = bytes((_VERSION, MODES.index(mode))) + served.generation.to_bytes(8, "big")
+    place += offset.to_bytes(4, "big") + search_digest(request, config, served)
     return (place + _check(place)).hex()
 
 
@@ -115,16 +116,16 @@ def _canonical(filters: Filters) -> tuple[object, ...]:
 
 def _parse(text: str) -> Cursor:
     try:
-        stored = bytes.fromhex(text) if len(text) == _TEXT_CHARS else b""
+        stored = bytes.fromhex(text)
     except (TypeError, ValueError):
-        stored = b""
-    place, check = stored[: _PLACE.size], stored[_PLACE.size :]
-    if stored.hex() != text or not stored or check != _check(place):
+        raise _malformed() from None
+    place = stored[:-4]
+    if len(stored) != _BYTES or stored.hex() != text or stored[-4:] != _check(place):
         raise _malformed()
-    version, mode, generation, offset, digest = _PLACE.unpack(place)
+    version, mode, generation = place[0], place[1], int.from_bytes(place[2:10], "big")
     if version != _VERSION or mode >= len(MODES) or generation >= 2**63:
         raise _malformed()
-    return Cursor(generation, MODES[mode], offset, digest)
+    return Cursor(generation, MODES[mode], int.from_bytes(place[10:14], "big"), place[14:])
 
 
 def _malformed() -> UsageError:
@@ -134,4 +135,4 @@ def _malformed() -> UsageError:
 
 
 def _check(place: bytes) -> bytes:
-    return blake2b(place, digest_size=_CHECK_BYTES).digest()
+    return blake2b(place, digest_size=4).digest()
