@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from sqlindex.indexing.report import Changes as Changes
     from sqlindex.indexing.report import Progress as Progress
     from sqlindex.indexing.report import RefreshReport as RefreshReport
+    from sqlindex.indexing.rollback import RollbackReport as RollbackReport
     from sqlindex.model.chunks import Cut as Cut
     from sqlindex.model.comparison import DocumentDiff as DocumentDiff
     from sqlindex.model.comparison import GenerationDiff as GenerationDiff
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from sqlindex.model.status import IndexStatus as IndexStatus
     from sqlindex.model.status import RefusedDocument as RefusedDocument
     from sqlindex.model.status import SourceStatus as SourceStatus
+    from sqlindex.model.status import UnfinishedRefresh as UnfinishedRefresh
     from sqlindex.model.stored import StoredDocument as StoredDocument
     from sqlindex.ports import Embedder as Embedder
     from sqlindex.ports import Source as Source
@@ -62,6 +64,7 @@ _MODULE_BY_NAME = {
     "SqlindexError": "sqlindex.errors",
     "Changes": "sqlindex.indexing.report",
     "RefreshReport": "sqlindex.indexing.report",
+    "RollbackReport": "sqlindex.indexing.rollback",
     "Progress": "sqlindex.indexing.report",
     "DocumentRef": "sqlindex.model.documents",
     "FileStat": "sqlindex.model.documents",
@@ -82,6 +85,7 @@ _MODULE_BY_NAME = {
     "IndexStatus": "sqlindex.model.status",
     "RefusedDocument": "sqlindex.model.status",
     "SourceStatus": "sqlindex.model.status",
+    "UnfinishedRefresh": "sqlindex.model.status",
     "StoredDocument": "sqlindex.model.stored",
     "DocumentLink": "sqlindex.model.links",
     "LinkTarget": "sqlindex.model.links",
@@ -116,11 +120,13 @@ __all__ = [
     "RankedChunk",
     "IndexStatus",
     "SourceStatus",
+    "UnfinishedRefresh",
     "FileStatus",
     "RefusedDocument",
     "DocumentLink",
     "LinkTarget",
     "RefreshReport",
+    "RollbackReport",
     "Changes",
     "Progress",
     "Source",

@@ -21,6 +21,7 @@ from sqlindex.wiring import EMBEDDER_SETTING, Wiring, require_host, uri_of
 if TYPE_CHECKING:
     from sqlindex.filetypes.registry import FileTypeRegistry
     from sqlindex.indexing.report import Changes, ProgressSink, RefreshReport
+    from sqlindex.indexing.rollback import RollbackReport
     from sqlindex.model.comparison import GenerationDiff
     from sqlindex.model.history import Generation, ListedDocument
     from sqlindex.model.links import DocumentLink
@@ -290,13 +291,16 @@ class Index:
         verify: bool = False,
         allow_bad_vectors: bool = False,
         drop_vectors: bool = False,
+        restart: bool = False,
         cancel: CancelToken | None = None,
         progress: ProgressSink | None = None,
         wait_s: float = 0.0,
     ) -> RefreshReport:
         """Make the index equal to its sources and publish that as one new generation.
 
-        A failure or a cancel before the publish leaves the last generation as it was.
+        A failure or a cancel before the publish leaves the last generation as it was. Each batch
+        of documents and of vectors is durable: the next refresh of the same sources and paths goes
+        on with what was staged, if embedder, parsers, chunk sizes and sources are still the same.
 
         Args:
             sources: names; None for all that can be listed in this process.
@@ -306,12 +310,15 @@ class Index:
             verify: read and hash every file, not only those whose size, times or inode changed.
             allow_bad_vectors: publish a chunk lexical-only when its vector is refused.
             drop_vectors: without an embedder, publish an index that had vectors as lexical only.
+            restart: begin anew, although an unfinished build was begun with other settings; what it
+                has parsed and embedded is reused where it is still valid.
             cancel: checked between documents and batches.
             progress: called with `Progress`.
             wait_s: how long to wait for another writer.
 
         Raises:
             LockedError: another writer holds the index.
+            BuildChangedError: an unfinished build of the same sources was begun with other settings.
             UsageError: a path lies in no registered folder, or nothing was ever there.
             SourceError: a source cannot be listed.
             EmbedderRequiredError: the index has vectors and no embedder is given.
@@ -320,12 +327,19 @@ class Index:
             StorageError: the disk is full or failing.
         """
         from sqlindex.indexing.refresh import refresh
+        from sqlindex.indexing.resume import scope_of_request
 
+        names = None if sources is None else _several(sources)
         with self._file.writing("refresh", wait_s=wait_s, cancel=cancel) as writer:
+            listings = self._wiring.listings(writer.connection, names, paths)
             job = self._wiring.job(
                 writer.connection,
-                self._wiring.listings(writer.connection, sources, paths),
+                listings,
                 cause="refresh",
+                scope=scope_of_request(
+                    names, None if paths is None else {li.row.name: li.scope for li in listings}
+                ),
+                restart=restart,
                 strict=strict,
                 verify=verify,
                 allow_bad_vectors=allow_bad_vectors,
@@ -437,6 +451,30 @@ class Index:
                 also=_forgetting(row, gone),
             )
             return refresh(writer, job)
+
+    def rollback(
+        self, generation: int, *, cancel: CancelToken | None = None, wait_s: float = 0.0
+    ) -> RollbackReport:
+        """Publish the documents of a kept generation as a new generation.
+
+        Texts and vectors are shared, not copied; the cost follows the documents that differ. The
+        sources themselves stay as they are: the next refresh follows them again.
+
+        Raises:
+            GenerationGoneError: the generation has been collected, or was never published.
+            DuplicateError: a source that comes back has a name that another one has taken since.
+            LockedError: another writer holds the index.
+            CancelledError: cancelled before the publish.
+        """
+        from sqlindex.indexing.rollback import rollback
+
+        with self._file.writing("rollback", wait_s=wait_s, cancel=cancel) as writer:
+            return rollback(
+                writer,
+                lambda _: generation,
+                staged_fts_chunks=self._wiring.config.staged_fts_chunks,
+                cancel=cancel or CancelToken(),
+            )
 
     def collect(
         self,
@@ -856,6 +894,12 @@ def _number(connection: Connection, at: int | str | None) -> int | None:
     from sqlindex.store.history import resolve
 
     return resolve(connection, at)
+
+
+def _several(names: Iterable[str]) -> list[str]:
+    if isinstance(names, str):
+        raise ValueError("sources must be several names, not one text")
+    return list(names)
 
 
 def _distinct_ids(ids: Iterable[str]) -> frozenset[str]:

@@ -89,6 +89,8 @@ def test_a_diff_is_what_two_listings_say(
             publish(index, state)
         head = index.status().generation
         if head > 1:
+            index.rollback(head // 2)
+            head = index.status().generation
             index.tag("first", 1)
             index.tag("half", head // 2)
             index.collect(Retention(generations=2))
