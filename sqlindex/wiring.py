@@ -62,6 +62,11 @@ class Wiring:
         """Whether the host gave an embedder when it opened the index."""
         return self._given_embedder is not None
 
+    @property
+    def given_embedder(self) -> Embedder | None:
+        """The embedder that the host gave when it opened the index."""
+        return self._given_embedder
+
     def embedder(self) -> Embedder | None:
         """The host's embedder, else the model the index was set up with, loaded on first use."""
         if self._given_embedder is not None:

@@ -19,6 +19,7 @@ PAGES = (
     pytest.param("docs/how-to/index-folders.md", marks=pytest.mark.req("A-2", "A-3", "A-13")),
     "docs/how-to/refresh-unattended.md",
     "docs/how-to/run-offline.md",
+    pytest.param("docs/how-to/time-travel.md", marks=pytest.mark.req("D-2")),
 )
 
 
