@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from sqlindex.parsing.registry import ParserRegistry
     from sqlindex.ports import Embedder, Source
     from sqlindex.sources.memory import Document
+    from sqlindex.store.backup import Backup
     from sqlindex.store.check import Finding
     from sqlindex.store.documents import LiveVersion
     from sqlindex.store.driver import Connection
@@ -433,6 +434,40 @@ class Index:
             )
             return refresh(writer, job)
 
+    # The file
+
+    def backup(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        force: bool = False,
+        cancel: CancelToken | None = None,
+        progress: ProgressSink | None = None,
+    ) -> Backup:
+        """Copy the index, as it is at one moment, to a new file; readers and the writer go on.
+
+        The copy is an index with every kept generation. It gets its name when it is whole and
+        synced: a failure, a cancel or a kill leaves nothing there.
+
+        Args:
+            path: in a folder that exists; made with mode 0600.
+            force: an earlier backup at `path` that nobody has open is replaced.
+            cancel: checked after every MB.
+            progress: called with `Progress` of phase `copy`, in pages.
+
+        Raises:
+            DuplicateError: something is at `path` already.
+            UsageError: `path` is the index itself or one of its sidecars.
+            NotAnIndexError: what `force` would replace is no index; it is left as it is.
+            LockedError: what `force` would replace is in use.
+            CancelledError: cancelled.
+            StorageError: the folder cannot be written, or the disk is full.
+        """
+        from sqlindex.store.backup import back_up
+
+        step = _step(cancel, progress)
+        return back_up(self._file, Path(path), replaces=force, step=step)
+
     # The read side
 
     def search(
@@ -612,6 +647,19 @@ class Index:
                     step=next_step,
                 )
             )
+
+
+def _step(cancel: CancelToken | None, progress: ProgressSink | None) -> Callable[[int, int], None]:
+    """What a copy calls after every step."""
+    from sqlindex.indexing.report import Progress
+
+    def step(done: int, total: int) -> None:
+        if cancel is not None:
+            cancel.check()
+        if progress is not None:
+            progress(Progress("copy", done, total))
+
+    return step
 
 
 def _distinct_ids(ids: Iterable[str]) -> frozenset[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
@@ -75,6 +75,7 @@ class Connection(Protocol):
     def in_transaction(self) -> bool: ...
     def execute(self, sql: str, parameters: Parameters = ..., /) -> Cursor: ...
     def executemany(self, sql: str, parameters: Iterable[Parameters], /) -> Cursor: ...
+    def set_progress_handler(self, handler: Callable[[], int] | None, n: int, /) -> None: ...
     def close(self) -> None: ...
 
 
@@ -104,6 +105,50 @@ def connect(path: Path, mode: str, *, timeout_ms: int = 5_000) -> Connection:
         connection.execute("PRAGMA trusted_schema=OFF")
         connection.execute("PRAGMA cell_size_check=ON")
     return connection
+
+
+_COPY_STEP_PAGES = 256
+_OK, _BUSY, _LOCKED = 0, 5, 6
+_INTERRUPT_OPCODES = 50_000
+"""Steps of SQLite's machine between two looks: a few milliseconds."""
+
+
+def copy_pages(origin: Connection, target: Connection, step: Callable[[int, int], None]) -> None:
+    """Let `target` hold what `origin` reads, page by page, in one transaction of the target.
+
+    Inside a read transaction of `origin` all pages are of that moment, whatever others write. In
+    WAL mode readers of the target go on with what it held before.
+
+    Args:
+        origin: opened by `connect`, with at least two pages.
+        target: opened by `connect`, not in a transaction.
+        step: called with (pages copied, pages in all) after every MB, at least once before the
+            commit; what it raises undoes the whole copy.
+
+    Raises:
+        DatabaseError: the disk is full or failing, or another connection writes the target.
+    """
+    total = origin.execute("PRAGMA page_count").fetchone()[0]
+    copying: Any = origin
+
+    def report(status: int, remaining: int, pages: int) -> None:
+        if status == _OK:
+            step(pages - remaining, pages)
+        elif status in (_BUSY, _LOCKED):
+            # The busy time-out has passed; the driver itself would try again for ever.
+            raise _sqlite.OperationalError("database is locked")
+
+    copying.backup(target, pages=min(_COPY_STEP_PAGES, total - 1), progress=report)
+
+
+@contextmanager
+def interrupted_if(connection: Connection, is_wanted: Callable[[], bool]) -> Iterator[None]:
+    """Let a long statement in the block end with an error soon after `is_wanted` says so."""
+    connection.set_progress_handler(lambda: int(is_wanted()), _INTERRUPT_OPCODES)
+    try:
+        yield
+    finally:
+        connection.set_progress_handler(None, _INTERRUPT_OPCODES)
 
 
 _READS = frozenset(("SQLITE_SELECT", "SQLITE_READ", "SQLITE_RECURSIVE"))

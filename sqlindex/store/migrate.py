@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
-from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -17,6 +15,7 @@ from sqlindex.store.driver import (
     translated_errors,
 )
 from sqlindex.store.header import APPLICATION_ID
+from sqlindex.store.new_file import new_file
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
@@ -65,24 +64,11 @@ def _folder() -> Traversable:
 def create(path: Path) -> None:
     """Make a new, empty index at `path`, complete from the first moment it has that name.
 
-    The file is built under a temporary name in the same folder with mode 0600 and then linked into
-    place, so a crash leaves no half-made index and of several processes one wins.
-
     Raises:
-        FileExistsError: something is at `path` already.
+        FileExistsError: something is at `path` already; of several processes one wins.
         StorageError: the folder cannot be written.
     """
-    import secrets
-
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.new")
-    try:
-        try:
-            os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-        except OSError as exc:
-            raise StorageError(
-                f"cannot create index {path}: {exc.strerror}",
-                hint="check the folder's name and permissions",
-            ) from exc
+    with new_file(path) as temporary:
         connection = connect(temporary, "rw")
         try:
             with translated_errors(path):
@@ -94,18 +80,6 @@ def create(path: Path) -> None:
                 connection.execute("PRAGMA journal_mode=WAL")
         finally:
             connection.close()
-        try:
-            os.link(temporary, path)
-        except FileExistsError:
-            raise
-        except OSError:
-            # A file system without hard links; O_EXCL keeps the promise that nothing is overwritten.
-            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-            os.replace(temporary, path)
-    finally:
-        for suffix in ("", "-wal", "-shm", "-journal"):
-            with suppress(OSError):
-                os.unlink(f"{temporary}{suffix}")
 
 
 def apply_pending(connection: Connection, *, from_version: int) -> int:
