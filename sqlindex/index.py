@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from sqlindex.sources.memory import Document
     from sqlindex.store.backup import Backup
     from sqlindex.store.check import Finding
+    from sqlindex.store.compact import Compaction, CompactMode
     from sqlindex.store.documents import LiveVersion
     from sqlindex.store.driver import Connection
     from sqlindex.store.sources import SourceRow
@@ -467,6 +468,40 @@ class Index:
 
         step = _step(cancel, progress)
         return back_up(self._file, Path(path), replaces=force, step=step)
+
+    def compact(
+        self,
+        mode: CompactMode = "incremental",
+        *,
+        cancel: CancelToken | None = None,
+        progress: ProgressSink | None = None,
+        wait_s: float = 0.0,
+    ) -> Compaction:
+        """Give free space of the file back; what the index holds stays the same, and searches go on.
+
+        A failure, a cancel or a kill leaves the index as it was, or smaller.
+
+        Args:
+            mode: `incremental` cuts free pages off, in small steps; bytes of deleted documents can
+                remain inside pages that are still used. `full` writes the whole file anew, so
+                nothing deleted is left; it needs the file's size twice on disk while it runs.
+            cancel: checked between steps.
+            progress: called with `Progress` of phase `copy`, in pages.
+            wait_s: how long to wait for another writer.
+
+        Raises:
+            ValueError: no such mode.
+            LockedError: another writer holds the index.
+            CancelledError: cancelled.
+            StorageError: the disk is full or failing.
+        """
+        from sqlindex.store.compact import compact
+
+        if mode not in ("incremental", "full"):
+            raise ValueError(f"mode {mode!r} is not 'incremental' or 'full'")
+        step = _step(cancel, progress)
+        with self._file.writing("compact", wait_s=wait_s, cancel=cancel) as writer:
+            return compact(writer, mode, cancel or CancelToken(), step)
 
     # The read side
 

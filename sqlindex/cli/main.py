@@ -27,6 +27,7 @@ _COMMANDS = {
     "status": ("status_cmd", "Show what the index holds and what was refused."),
     "check": ("check_cmd", "Verify every invariant of the file."),
     "backup": ("backup_cmd", "Copy the index to a new file while it is in use."),
+    "compact": ("compact_cmd", "Give free space of the file back."),
     "model": ("model_cmd", "Install, list and verify embedding models."),
     "eval": ("eval_cmd", "Measure retrieval on a judged collection."),
     "doctor": ("doctor_cmd", "Show which SQLite, scan engine and model are used, and why."),

@@ -91,8 +91,7 @@ def connect(path: Path, mode: str, *, timeout_ms: int = 5_000) -> Connection:
         StorageError: the file cannot be opened.
     """
     query = "mode=ro&immutable=1" if mode == "immutable" else f"mode={mode}"
-    # Only '?', '#' and '%' are special in SQLite's URIs; a byte name that is no UTF-8 stays as it is.
-    uri = f"file:{quote(os.fsencode(path.absolute()))}?{query}"
+    uri = f"{file_uri(path)}?{query}"
     with translated_errors(path):
         connection: Connection = _sqlite.connect(
             uri,
@@ -105,6 +104,12 @@ def connect(path: Path, mode: str, *, timeout_ms: int = 5_000) -> Connection:
         connection.execute("PRAGMA trusted_schema=OFF")
         connection.execute("PRAGMA cell_size_check=ON")
     return connection
+
+
+def file_uri(path: Path) -> str:
+    """The name of a file as SQLite takes it, also in statements; any bytes can be in it."""
+    # Only '?', '#' and '%' are special in SQLite's URIs; a byte name that is no UTF-8 stays as it is.
+    return f"file:{quote(os.fsencode(path.absolute()))}"
 
 
 _COPY_STEP_PAGES = 256
@@ -174,7 +179,7 @@ def connect_foreign(path: Path, *, is_immutable: bool, timeout_ms: int) -> Conne
     """
     query = "mode=ro&immutable=1" if is_immutable else "mode=ro"
     connection = _sqlite.connect(
-        f"file:{quote(os.fsencode(path.absolute()))}?{query}",
+        f"{file_uri(path)}?{query}",
         uri=True,
         isolation_level=None,
         timeout=timeout_ms / 1_000,

@@ -98,10 +98,20 @@ class Writer:
 
     def bound_log(self) -> None:
         """Checkpoint when the log has grown."""
-        if self._log_bytes() > LOG_LIMIT_BYTES:
+        if self.log_bytes() > LOG_LIMIT_BYTES:
             self._checkpoint()
 
-    def _log_bytes(self) -> int:
+    def empty_log(self) -> bool:
+        """Copy the whole log into the file and cut it to nothing.
+
+        Returns:
+            False if a reader still needs what is in the log; nothing is lost then.
+        """
+        self._checkpoint()
+        return self.log_bytes() == 0
+
+    def log_bytes(self) -> int:
+        """Length of the log on disk."""
         try:
             return os.stat(f"{self.path}-wal").st_size
         except OSError:
@@ -110,7 +120,7 @@ class Writer:
     def _checkpoint(self) -> None:
         # PASSIVE copies what no reader needs, without waiting.
         self.connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
-        log_bytes = self._log_bytes()
+        log_bytes = self.log_bytes()
         # Readers that overlap without a gap would let the log grow for ever: past the limit the
         # checkpoint waits until those of the moment have ended. Past a wait in vain, one is stuck,
         # and the next wait comes only when the log has grown as much again.
