@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from sqlindex.cancellation import CancelToken as CancelToken
     from sqlindex.config import ChunkConfig as ChunkConfig
     from sqlindex.config import IndexConfig as IndexConfig
+    from sqlindex.config import Retention as Retention
     from sqlindex.config import SearchConfig as SearchConfig
     from sqlindex.errors import SqlindexError as SqlindexError
     from sqlindex.index import Index as Index
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from sqlindex.sources.memory import Document as Document
     from sqlindex.sources.memory import MemorySource as MemorySource
     from sqlindex.sources.sqlite_table import SqliteTableSource as SqliteTableSource
+    from sqlindex.store.collect import Collected as Collected
 
 __version__ = "0.1.0"
 
@@ -47,7 +49,9 @@ _MODULE_BY_NAME = {
     "CancelToken": "sqlindex.cancellation",
     "ChunkConfig": "sqlindex.config",
     "IndexConfig": "sqlindex.config",
+    "Retention": "sqlindex.config",
     "SearchConfig": "sqlindex.config",
+    "Collected": "sqlindex.store.collect",
     "SqlindexError": "sqlindex.errors",
     "Changes": "sqlindex.indexing.report",
     "RefreshReport": "sqlindex.indexing.report",
@@ -108,6 +112,8 @@ __all__ = [
     "CancelToken",
     "IndexConfig",
     "ChunkConfig",
+    "Retention",
+    "Collected",
     "SearchConfig",
     "SqlindexError",
 ]

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from sqlindex.cancellation import CancelToken
-from sqlindex.config import IndexConfig, SearchConfig
+from sqlindex.config import IndexConfig, Retention, SearchConfig
 from sqlindex.errors import SqlindexError
 from sqlindex.model.requests import DEFAULT_LIMIT, Filters, Mode, SearchRequest
 from sqlindex.search.searcher import Searcher
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from sqlindex.sources.memory import Document
     from sqlindex.store.backup import Backup
     from sqlindex.store.check import Finding
+    from sqlindex.store.collect import Collected
     from sqlindex.store.compact import Compaction, CompactMode
     from sqlindex.store.documents import LiveVersion
     from sqlindex.store.driver import Connection
@@ -434,6 +435,43 @@ class Index:
                 also=_forgetting(row, gone),
             )
             return refresh(writer, job)
+
+    def collect(
+        self,
+        retention: Retention | None = None,
+        *,
+        cancel: CancelToken | None = None,
+        wait_s: float = 0.0,
+    ) -> Collected:
+        """Drop generations that are no longer kept, and delete what only they used.
+
+        Every refresh that publishes does this too. The head, tagged generations and those that a
+        reader holds stay. The file does not shrink: freed pages are used again.
+
+        Args:
+            retention: what to keep from now on; as before if None.
+            cancel: checked between steps; the next collection goes on.
+            wait_s: how long to wait for another writer.
+
+        Raises:
+            LockedError: another writer holds the index.
+            CancelledError: cancelled between two steps.
+            StorageError: the disk is full or failing.
+        """
+        from sqlindex.store.collect import collect, put_retention
+
+        with self._file.writing("collect", wait_s=wait_s, cancel=cancel) as writer:
+            if retention is not None:
+                with writer.transaction() as connection:
+                    put_retention(connection, retention)
+            return collect(writer, cancel or CancelToken())
+
+    def retention(self) -> Retention:
+        """What collection leaves of the past."""
+        from sqlindex.store.collect import get_retention
+
+        with self._file.reading() as connection:
+            return get_retention(connection)
 
     # The file
 

@@ -26,6 +26,7 @@ _COMMANDS = {
     "links": ("links_cmd", "List the links of a document, or those that lead to it."),
     "status": ("status_cmd", "Show what the index holds and what was refused."),
     "check": ("check_cmd", "Verify every invariant of the file."),
+    "gc": ("gc_cmd", "Collect old generations and what only they used."),
     "backup": ("backup_cmd", "Copy the index to a new file while it is in use."),
     "compact": ("compact_cmd", "Give free space of the file back."),
     "model": ("model_cmd", "Install, list and verify embedding models."),

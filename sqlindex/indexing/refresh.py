@@ -29,6 +29,7 @@ from sqlindex.indexing.report import (
     no_progress,
 )
 from sqlindex.ports import Embedder, OnFileSystem
+from sqlindex.store.collect import collect, is_collecting
 from sqlindex.store.documents import LiveVersion, stage_removals
 from sqlindex.store.driver import Connection
 from sqlindex.store.generations import (
@@ -144,6 +145,7 @@ def refresh(writer: Writer, job: RefreshJob) -> RefreshReport:
             rebuilt=_rebuilt(head, space_id, is_new_space=is_new_space),
         )
         generation = _publish(writer, job, build_id, head, changes, space_id, embedded, ledger)
+    _collect_behind(writer, job.cancel, is_published=generation is not None)
     reused = 0
     if space_id is not None:
         reused = (
@@ -161,6 +163,17 @@ def refresh(writer: Writer, job: RefreshJob) -> RefreshReport:
         without_vector=tuple(embedded.without_vector),
         duration_s=time.monotonic() - started,
     )
+
+
+def _collect_behind(writer: Writer, cancel: CancelToken, *, is_published: bool) -> None:
+    """Collect what the publish has put out of retention.
+
+    What was published stays published whatever happens here: what is left over is marked in the
+    file, and the next collection goes on with it.
+    """
+    if is_published or is_collecting(writer.connection):
+        with suppress(SqlindexError):
+            collect(writer, cancel)
 
 
 def plan(connection: Connection, job: RefreshJob) -> Changes:
