@@ -515,7 +515,7 @@ class Index:
         progress: ProgressSink | None = None,
         wait_s: float = 0.0,
     ) -> Compaction:
-        """Give free space of the file back; what the index holds stays the same, and searches go on.
+        """Collect what is no longer kept, and give free space of the file back; searches go on.
 
         A failure, a cancel or a kill leaves the index as it was, or smaller.
 

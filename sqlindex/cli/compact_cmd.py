@@ -22,7 +22,7 @@ from sqlindex.index import Index
 @db_option
 @json_option
 def command(full: bool, wait_s: float, db: Path, as_json: bool) -> None:
-    """Give the free space of the file back; what the index holds stays the same.
+    """Collect what is no longer kept, and give the free space of the file back.
 
     Searches go on meanwhile. --full needs the file's size twice on disk while it runs.
     """

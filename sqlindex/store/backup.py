@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sqlindex.errors import DuplicateError, UsageError
+from sqlindex.store.byte_locks import lock_path
 from sqlindex.store.driver import Connection, connect, copy_pages, translated_errors
 from sqlindex.store.head import read_head
 from sqlindex.store.header import verify_header
-from sqlindex.store.lock import lock_path
 from sqlindex.store.new_file import SIDECARS, new_file
 
 if TYPE_CHECKING:

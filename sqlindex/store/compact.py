@@ -15,6 +15,7 @@ from typing import Literal
 
 from sqlindex.cancellation import CancelToken
 from sqlindex.errors import HeadMovedError, StorageError
+from sqlindex.store.collect import Collected, collect
 from sqlindex.store.driver import (
     DatabaseError,
     connect,
@@ -40,12 +41,14 @@ class Compaction:
 
     Attributes:
         mode: `incremental` or `full`.
+        collected: what was collected before.
         file_bytes_before, file_bytes_after: size of the index file.
         log_bytes: what is left of the log. If it is not 0, a reader still needs it, and the file
             shrinks when the next writer closes.
     """
 
     mode: CompactMode
+    collected: Collected
     file_bytes_before: int
     file_bytes_after: int
     log_bytes: int
@@ -59,7 +62,7 @@ class Compaction:
 def compact(
     writer: Writer, mode: CompactMode, cancel: CancelToken, step: Callable[[int, int], None]
 ) -> Compaction:
-    """Give free pages back to the file system; what the index holds stays the same.
+    """Collect what is no longer kept, then give free pages back to the file system.
 
     `incremental` moves pages from the end of the file into free ones and cuts it, in transactions of
     4 MB. Bytes of deleted rows can remain inside pages that are still used. `full` merges the lexical
@@ -79,13 +82,14 @@ def compact(
     """
     path = writer.path
     before = os.stat(path).st_size
+    collected = collect(writer, cancel)
     if mode == "full":
         merge_lexical(writer, cancel)
         rewrite(writer, cancel, step)
     else:
         _give_pages_back(writer, cancel, step)
     writer.empty_log()
-    return Compaction(mode, before, os.stat(path).st_size, writer.log_bytes())
+    return Compaction(mode, collected, before, os.stat(path).st_size, writer.log_bytes())
 
 
 def merge_lexical(writer: Writer, cancel: CancelToken) -> None:
