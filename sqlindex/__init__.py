@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from sqlindex.model.status import IndexStatus as IndexStatus
     from sqlindex.model.status import RefusedDocument as RefusedDocument
     from sqlindex.model.status import SourceStatus as SourceStatus
+    from sqlindex.model.status import UnfinishedRefresh as UnfinishedRefresh
     from sqlindex.model.stored import StoredDocument as StoredDocument
     from sqlindex.ports import Embedder as Embedder
     from sqlindex.ports import Source as Source
@@ -69,6 +70,7 @@ _MODULE_BY_NAME = {
     "IndexStatus": "sqlindex.model.status",
     "RefusedDocument": "sqlindex.model.status",
     "SourceStatus": "sqlindex.model.status",
+    "UnfinishedRefresh": "sqlindex.model.status",
     "StoredDocument": "sqlindex.model.stored",
     "DocumentLink": "sqlindex.model.links",
     "LinkTarget": "sqlindex.model.links",
@@ -95,6 +97,7 @@ __all__ = [
     "StoredDocument",
     "IndexStatus",
     "SourceStatus",
+    "UnfinishedRefresh",
     "FileStatus",
     "RefusedDocument",
     "DocumentLink",

@@ -288,13 +288,16 @@ class Index:
         verify: bool = False,
         allow_bad_vectors: bool = False,
         drop_vectors: bool = False,
+        restart: bool = False,
         cancel: CancelToken | None = None,
         progress: ProgressSink | None = None,
         wait_s: float = 0.0,
     ) -> RefreshReport:
         """Make the index equal to its sources and publish that as one new generation.
 
-        A failure or a cancel before the publish leaves the last generation as it was.
+        A failure or a cancel before the publish leaves the last generation as it was. Each batch
+        of documents and of vectors is durable: the next refresh of the same sources and paths goes
+        on with what was staged, if embedder, parsers, chunk sizes and sources are still the same.
 
         Args:
             sources: names; None for all that can be listed in this process.
@@ -304,12 +307,15 @@ class Index:
             verify: read and hash every file, not only those whose size, times or inode changed.
             allow_bad_vectors: publish a chunk lexical-only when its vector is refused.
             drop_vectors: without an embedder, publish an index that had vectors as lexical only.
+            restart: begin anew, although an unfinished build was begun with other settings; what it
+                has parsed and embedded is reused where it is still valid.
             cancel: checked between documents and batches.
             progress: called with `Progress`.
             wait_s: how long to wait for another writer.
 
         Raises:
             LockedError: another writer holds the index.
+            BuildChangedError: an unfinished build of the same sources was begun with other settings.
             UsageError: a path lies in no registered folder, or nothing was ever there.
             SourceError: a source cannot be listed.
             EmbedderRequiredError: the index has vectors and no embedder is given.
@@ -318,12 +324,19 @@ class Index:
             StorageError: the disk is full or failing.
         """
         from sqlindex.indexing.refresh import refresh
+        from sqlindex.indexing.resume import scope_of_request
 
+        names = None if sources is None else _several(sources)
         with self._file.writing("refresh", wait_s=wait_s, cancel=cancel) as writer:
+            listings = self._wiring.listings(writer.connection, names, paths)
             job = self._wiring.job(
                 writer.connection,
-                self._wiring.listings(writer.connection, sources, paths),
+                listings,
                 cause="refresh",
+                scope=scope_of_request(
+                    names, None if paths is None else {li.row.name: li.scope for li in listings}
+                ),
+                restart=restart,
                 strict=strict,
                 verify=verify,
                 allow_bad_vectors=allow_bad_vectors,
@@ -733,6 +746,12 @@ def _step(cancel: CancelToken | None, progress: ProgressSink | None) -> Callable
             progress(Progress("copy", done, total))
 
     return step
+
+
+def _several(names: Iterable[str]) -> list[str]:
+    if isinstance(names, str):
+        raise ValueError("sources must be several names, not one text")
+    return list(names)
 
 
 def _distinct_ids(ids: Iterable[str]) -> frozenset[str]:

@@ -130,6 +130,11 @@ def put_retention(connection: Connection, retention: Retention) -> None:
         put_setting(connection, f"retention_{name}", str(getattr(retention, name)))
 
 
+def kept_generations(connection: Connection) -> list[int]:
+    """Numbers of the generations that can be read, ascending; the head is the last."""
+    return [row[0] for row in connection.execute(_KEPT)]
+
+
 def is_collecting(connection: Connection) -> bool:
     """Whether a collection was begun and has not ended."""
     return bool(connection.execute(_IS_MARKED).fetchone()[0])
@@ -198,7 +203,7 @@ def _dead_versions(connection: Connection, dropped: Sequence[int] | None) -> arr
     Args:
         dropped: generations that were just dropped; None looks between all.
     """
-    kept = [-1, *(row[0] for row in connection.execute(_KEPT))]
+    kept = [-1, *kept_generations(connection)]
     dead = array("q")
     for earlier, later in pairwise(kept):
         if dropped is None or any(earlier < generation < later for generation in dropped):

@@ -1,14 +1,14 @@
-"""Builds and the head: staging, and publishing a generation in one transaction."""
+"""The head: publishing a build as a generation in one transaction."""
 
 from __future__ import annotations
 
-import time
 from array import array
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from sqlindex.cancellation import CancelToken
 from sqlindex.errors import HeadMovedError
+from sqlindex.store.builds import end_build, utc_now
 from sqlindex.store.driver import Connection
 from sqlindex.store.head import Head, read_head
 from sqlindex.store.lexical import (
@@ -36,16 +36,6 @@ class ChangeCounts:
     embedded: int = 0
 
 
-_BEGIN = "INSERT INTO build(base_generation, started_at) VALUES(:base, :now)"
-_ABANDONED = """
-    DELETE FROM document_version WHERE build_id IN (SELECT build_id FROM build) AND born IS NULL
-"""
-_ABANDONED_TABLES = "SELECT lexical FROM build WHERE lexical IS NOT NULL"
-_ABANDONED_REMOVES = "DELETE FROM build_removes"
-_ABANDONED_BUILDS = "DELETE FROM build"
-_END_BUILD = "DELETE FROM build WHERE build_id = :build_id"
-_DROP_STAGED = "DELETE FROM document_version WHERE build_id = :build_id AND born IS NULL"
-_DROP_REMOVES = "DELETE FROM build_removes WHERE build_id = :build_id"
 # A staged version of a document that lives supersedes the live one.
 _SUPERSEDE = """
     INSERT OR IGNORE INTO build_removes(build_id, version_id)
@@ -103,37 +93,14 @@ _HAS_CHANGES = """
 """
 _ADD_GENERATION = """
     INSERT INTO generation(generation, build_id, published_at, cause, space_id, analyzer, documents, chunks,
-      embedded_chunks, added, changed, removed, renamed, embedded)
+      embedded_chunks, added, changed, removed, renamed, embedded, restored)
     VALUES(:generation, :build_id, :now, :cause, :space_id, :analyzer, :documents, :chunks,
-      :embedded_chunks, :added, :changed, :removed, :renamed, :embedded)
+      :embedded_chunks, :added, :changed, :removed, :renamed, :embedded, :restored)
 """
 _MOVE_HEAD = """
     UPDATE head SET generation = :generation, lexical = :lexical, next_slot = max(next_slot, :next_slot)
     WHERE singleton = 1 AND generation = :base
 """
-
-
-def begin_build(connection: Connection) -> tuple[int, Head]:
-    """Start a build on the present head, dropping what interrupted builds left staged.
-
-    Only the writer builds, so every staged row found here belongs to a build that ended without
-    publishing. Its texts, parses and vectors stay and are reused; they are addressed by content.
-    """
-    head = read_head(connection)
-    for (table,) in connection.execute(_ABANDONED_TABLES).fetchall():
-        if table != head.lexical:
-            clear_table(connection, table)
-    for statement in (_ABANDONED, _ABANDONED_REMOVES, _ABANDONED_BUILDS):
-        connection.execute(statement)
-    cursor = connection.execute(_BEGIN, {"base": head.generation, "now": _utc_now()})
-    assert cursor.lastrowid is not None
-    return cursor.lastrowid, head
-
-
-def drop_build(connection: Connection, build_id: int) -> None:
-    """End a build that has nothing to publish."""
-    for statement in (_DROP_STAGED, _DROP_REMOVES, _END_BUILD):
-        connection.execute(statement, {"build_id": build_id})
 
 
 def has_changes(connection: Connection, build_id: int) -> bool:
@@ -186,6 +153,7 @@ def publish(
     analyse: Analyse,
     counts: ChangeCounts,
     staged_table: LexicalTable | None,
+    restored: int | None = None,
     also: Callable[[Connection], None] | None = None,
 ) -> int:
     """Make the build the head: the one commit point of a refresh.
@@ -193,6 +161,7 @@ def publish(
     Args:
         base: the head the build was made on.
         staged_table: the lexical table filled by `stage_lexical`, or None to change the live one.
+        restored: the generation whose documents come back, of a rollback.
         also: what else becomes true with this generation, in the same transaction.
 
     Returns:
@@ -224,7 +193,7 @@ def publish(
             {
                 "generation": generation,
                 "build_id": build_id,
-                "now": _utc_now(),
+                "now": utc_now(),
                 "cause": cause,
                 "space_id": space_id,
                 "analyzer": analyzer,
@@ -236,6 +205,7 @@ def publish(
                 "removed": counts.removed,
                 "renamed": counts.renamed,
                 "embedded": counts.embedded,
+                "restored": restored,
             },
         )
         # Died before born: version_live allows one live version of a document.
@@ -253,8 +223,7 @@ def publish(
         assert moved.rowcount == 1
         if also is not None:
             also(connection)
-        connection.execute(_DROP_REMOVES, build)
-        connection.execute(_END_BUILD, build)
+        end_build(connection, build_id)
     return generation
 
 
@@ -263,7 +232,3 @@ def clear_superseded(writer: Writer, table: LexicalTable) -> None:
     with writer.transaction() as connection:
         if read_head(connection).lexical != table:
             clear_table(connection, table)
-
-
-def _utc_now() -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
