@@ -73,6 +73,29 @@ def back_up(
     return Backup(str(target), generation, file_bytes)
 
 
+def back_up_schema(path: Path, version: int) -> Path:
+    """Copy an index of an older schema to `NAME.schemaN.bak` beside it; only for its writer.
+
+    An earlier copy of that name is replaced, unless somebody has it open.
+    """
+    target = schema_backup(path, version)
+    if os.path.lexists(target):
+        _require_unused_index(target)
+    with new_file(target, replaces=True) as temporary, translated_errors(path):
+        connection = connect(path, "ro")
+        try:
+            connection.execute("BEGIN")
+            copy_to(connection, temporary, target, lambda done, total: None)
+        finally:
+            connection.close()
+    return target
+
+
+def schema_backup(path: Path, version: int) -> Path:
+    """Where the copy of an index lies that was made before it left a schema."""
+    return path.with_name(f"{path.name}.schema{version}.bak")
+
+
 def copy_to(
     connection: Connection, temporary: Path, target: Path, step: Callable[[int, int], None]
 ) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from sqlindex.errors import StorageError
+from sqlindex.store.backup import back_up_schema, schema_backup
 from sqlindex.store.driver import (
     Connection,
     connect,
@@ -15,11 +17,13 @@ from sqlindex.store.driver import (
     translated_errors,
 )
 from sqlindex.store.header import APPLICATION_ID
-from sqlindex.store.new_file import new_file
+from sqlindex.store.new_file import new_file, remove_database
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
+
+_logger = logging.getLogger(__name__)
 
 PAGE_SIZE = 4_096
 """Smallest log for a small publish; see docs/decisions/0003-page-size.md."""
@@ -80,6 +84,34 @@ def create(path: Path) -> None:
                 connection.execute("PRAGMA journal_mode=WAL")
         finally:
             connection.close()
+
+
+def bring_up_to_date(path: Path, connection: Connection, *, from_version: int) -> None:
+    """Migrate an older index, which only its writer does, and keep a copy of how it was.
+
+    The copy is `NAME.schemaN.bak` beside the index. It stays until the next migration or until its
+    owner removes it. A failure or a kill leaves the index with its old schema, as it was.
+
+    Args:
+        connection: the writer's.
+
+    Raises:
+        StorageError: no space for the copy, or the disk is failing.
+        LockedError: an earlier copy of that name is in use.
+    """
+    kept = back_up_schema(path, from_version)
+    with translated_errors(path):
+        version = apply_pending(connection, from_version=from_version)
+    for earlier in range(1, from_version):
+        remove_database(schema_backup(path, earlier))
+    # A warning, so that it is told also where nobody has set logging up.
+    _logger.warning(
+        "the index was brought from schema %d to %d; a copy of how it was is kept beside it as %s",
+        from_version,
+        version,
+        kept.name,
+        extra={"event": "index.migrated", "from_schema": from_version, "to_schema": version},
+    )
 
 
 def apply_pending(connection: Connection, *, from_version: int) -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 from sqlindex.errors import CorruptIndexError
 from sqlindex.store.driver import Connection, connect, translated_errors
 from sqlindex.store.header import SCHEMA_VERSION, verify_version
-from sqlindex.store.migrate import apply_pending
+from sqlindex.store.migrate import bring_up_to_date
 
 LOG_LIMIT_BYTES = 16_000_000
 """The writer asks for a truncating checkpoint once the log is longer."""
@@ -61,7 +61,7 @@ class Writer:
             # A copy made by VACUUM INTO or .backup is no longer in WAL mode.
             self.connection.execute("PRAGMA journal_mode=WAL").fetchone()
             if version < SCHEMA_VERSION:
-                apply_pending(self.connection, from_version=version)
+                bring_up_to_date(path, self.connection, from_version=version)
             self._refuse_foreign_triggers()
         except BaseException:
             self.connection.close()
