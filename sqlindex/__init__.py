@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from sqlindex.indexing.report import Changes as Changes
     from sqlindex.indexing.report import Progress as Progress
     from sqlindex.indexing.report import RefreshReport as RefreshReport
+    from sqlindex.indexing.rollback import RollbackReport as RollbackReport
     from sqlindex.model.chunks import Cut as Cut
     from sqlindex.model.documents import DocumentRef as DocumentRef
     from sqlindex.model.documents import FileStat as FileStat
@@ -56,6 +57,7 @@ _MODULE_BY_NAME = {
     "SqlindexError": "sqlindex.errors",
     "Changes": "sqlindex.indexing.report",
     "RefreshReport": "sqlindex.indexing.report",
+    "RollbackReport": "sqlindex.indexing.rollback",
     "Progress": "sqlindex.indexing.report",
     "DocumentRef": "sqlindex.model.documents",
     "FileStat": "sqlindex.model.documents",
@@ -103,6 +105,7 @@ __all__ = [
     "DocumentLink",
     "LinkTarget",
     "RefreshReport",
+    "RollbackReport",
     "Changes",
     "Progress",
     "Source",

@@ -20,6 +20,7 @@ from sqlindex.wiring import EMBEDDER_SETTING, Wiring, require_host, uri_of
 if TYPE_CHECKING:
     from sqlindex.filetypes.registry import FileTypeRegistry
     from sqlindex.indexing.report import Changes, ProgressSink, RefreshReport
+    from sqlindex.indexing.rollback import RollbackReport
     from sqlindex.model.links import DocumentLink
     from sqlindex.model.results import Chunk, DocumentChunk, SearchResult
     from sqlindex.model.status import FileStatus, IndexStatus, RefusedDocument
@@ -448,6 +449,30 @@ class Index:
                 also=_forgetting(row, gone),
             )
             return refresh(writer, job)
+
+    def rollback(
+        self, generation: int, *, cancel: CancelToken | None = None, wait_s: float = 0.0
+    ) -> RollbackReport:
+        """Publish the documents of a kept generation as a new generation.
+
+        Texts and vectors are shared, not copied; the cost follows the documents that differ. The
+        sources themselves stay as they are: the next refresh follows them again.
+
+        Raises:
+            GenerationGoneError: the generation has been collected, or was never published.
+            DuplicateError: a source that comes back has a name that another one has taken since.
+            LockedError: another writer holds the index.
+            CancelledError: cancelled before the publish.
+        """
+        from sqlindex.indexing.rollback import rollback
+
+        with self._file.writing("rollback", wait_s=wait_s, cancel=cancel) as writer:
+            return rollback(
+                writer,
+                lambda _: generation,
+                staged_fts_chunks=self._wiring.config.staged_fts_chunks,
+                cancel=cancel or CancelToken(),
+            )
 
     def collect(
         self,

@@ -49,7 +49,7 @@ class Wiring:
         self._file = file
         self._given_embedder = embedder
         self._own_embedder: tuple[tuple[str, int], Embedder] | None = None
-        self._config = config
+        self.config = config
         self._file_types = file_types
         self._parsers = parsers
         self._guard = threading.Lock()
@@ -129,7 +129,7 @@ class Wiring:
         if embedder is not None:
             _require_identity(embedder)
         workshop = Workshop(
-            self._registry(), self._parser_of(), self._config, _token_limit(embedder)
+            self._registry(), self._parser_of(), self.config, _token_limit(embedder)
         )
         plan = {}
         if scope:

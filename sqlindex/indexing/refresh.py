@@ -8,19 +8,18 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from itertools import islice
 
-from sqlindex.analysis.analyser import analyse, analyzer_fingerprint
+from sqlindex.analysis.analyser import analyzer_fingerprint
 from sqlindex.cancellation import CancelToken
 from sqlindex.errors import (
-    CorruptIndexError,
     EmbedderMismatchError,
     SqlindexError,
 )
 from sqlindex.indexing.build import Embedded, embed_missing, stage_documents
 from sqlindex.indexing.diff import Listing, Rules, TouchedFile, walk
 from sqlindex.indexing.prepare import PreparedDocument, Workshop
+from sqlindex.indexing.publishing import publish_build
 from sqlindex.indexing.report import (
     Changes,
-    Progress,
     ProgressSink,
     RefreshReport,
     Tally,
@@ -29,22 +28,16 @@ from sqlindex.indexing.report import (
 )
 from sqlindex.indexing.resume import StagedBefore, drop_covered, open_build
 from sqlindex.ports import Embedder, OnFileSystem
-from sqlindex.store.builds import drop_versions, end_build
+from sqlindex.store.builds import drop_versions
 from sqlindex.store.collect import collect, is_collecting
 from sqlindex.store.documents import LiveVersion, stage_removals
 from sqlindex.store.driver import Connection
 from sqlindex.store.generations import (
     ChangeCounts,
-    changed_chunks,
-    clear_superseded,
     end_staging,
-    has_changes,
-    publish,
-    stage_lexical,
 )
 from sqlindex.store.head import Head, read_head
 from sqlindex.store.ledger import Ledger
-from sqlindex.store.lexical import LexicalTable
 from sqlindex.store.scope import EVERYTHING
 from sqlindex.store.sources import (
     SourceRow,
@@ -343,16 +336,6 @@ def _publish(
         if job.also is not None:
             job.also(connection)
 
-    analyzer = analyzer_fingerprint()
-    is_other_analyzer = head.documents > 0 and head.analyzer != analyzer
-    with writer.transaction() as connection:
-        is_other_space = head.documents > 0 and head.space_id != space_id
-        if not has_changes(connection, build_id) and not is_other_space and not is_other_analyzer:
-            end_build(connection, build_id)
-            also(connection)
-            return None
-        is_large = changed_chunks(connection, build_id) >= job.workshop.config.staged_fts_chunks
-    job.progress(Progress("publish", 0, 1))
     counts = ChangeCounts(
         added=changes.count("added"),
         changed=changes.count("changed") + changes.count("reparsed"),
@@ -360,35 +343,18 @@ def _publish(
         renamed=changes.count("renamed"),
         embedded=embedded.texts,
     )
-
-    def publish_with(staged_table: LexicalTable | None) -> int:
-        return publish(
-            writer,
-            build_id,
-            head,
-            cause=job.cause,
-            space_id=space_id,
-            analyzer=analyzer,
-            analyse=analyse,
-            counts=counts,
-            staged_table=staged_table,
-            also=also,
-        )
-
-    generation = None
-    if not is_large and not is_other_analyzer:
-        # A damaged text that ends cannot be taken out of the live table; the spare one never had it.
-        with suppress(CorruptIndexError):
-            generation = publish_with(None)
-    if generation is None:
-        spare: LexicalTable = "a" if head.lexical == "b" else "b"
-        stage_lexical(writer, build_id, spare, analyse, job.cancel)
-        generation = publish_with(spare)
-        # Only gives pages back; the table is cleared anyway before it is filled again.
-        with suppress(SqlindexError):
-            clear_superseded(writer, head.lexical)
-    job.progress(Progress("publish", 1, 1))
-    return generation
+    return publish_build(
+        writer,
+        build_id,
+        head,
+        cause=job.cause,
+        space_id=space_id,
+        counts=counts,
+        staged_fts_chunks=job.workshop.config.staged_fts_chunks,
+        cancel=job.cancel,
+        progress=job.progress,
+        also=also,
+    )
 
 
 def _remember(connection: Connection, job: RefreshJob, ledger: Ledger) -> None:
