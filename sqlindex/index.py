@@ -19,6 +19,7 @@ from sqlindex.wiring import EMBEDDER_SETTING, Wiring, require_host, uri_of
 
 if TYPE_CHECKING:
     from sqlindex.filetypes.registry import FileTypeRegistry
+    from sqlindex.indexing.purge import Purge
     from sqlindex.indexing.report import Changes, ProgressSink, RefreshReport
     from sqlindex.indexing.rollback import RollbackReport
     from sqlindex.model.links import DocumentLink
@@ -578,6 +579,53 @@ class Index:
         step = _step(cancel, progress)
         with self._file.writing("compact", wait_s=wait_s, cancel=cancel) as writer:
             return compact(writer, mode, cancel or CancelToken(), step)
+
+    def purge(
+        self,
+        documents: str | Iterable[str],
+        *,
+        source: str | None = None,
+        cancel: CancelToken | None = None,
+        wait_s: float = 0.0,
+    ) -> Purge:
+        """Remove documents from all generations, and every byte of them from the file and its log.
+
+        A generation without them is published, and they are deleted from the history, with vectors
+        that no other document uses (other unused vectors go as well); then the file is written anew, as
+        `compact("full")` does. Their names in links of other documents, in settings that a user made
+        (exclude patterns, tags) and in backups stay. What is cancelled or killed in between is
+        finished by the next call, also by one for no document.
+
+        Args:
+            documents: ids or paths, of any generation.
+            source: whose documents; None for whichever one has them.
+            cancel: checked between steps.
+            wait_s: how long to wait for another writer, and then for readers.
+
+        Raises:
+            UnknownDocumentError: there is no trace of one, or several sources have it.
+            LockedError: another writer holds the index, or a reader a generation that shows one, and
+                nothing is changed; or a reader needs the file as it was, and the purge is not finished.
+            CorruptIndexError: a damaged text may be that of a document; the purge is not finished.
+            CancelledError: cancelled.
+            StorageError: the disk is full or failing.
+        """
+        from sqlindex.indexing.purge import purge
+        from sqlindex.wiring import is_in_folder
+
+        wanted = sorted(_distinct_ids([documents] if isinstance(documents, str) else documents))
+        with self._file.writing("purge", wait_s=wait_s, cancel=cancel) as writer:
+            return purge(
+                writer,
+                wanted,
+                source,
+                is_there=lambda place: (
+                    place.folder is not None and is_in_folder(place.folder, place.document_id)
+                ),
+                staged_fts_chunks=self._wiring.config.staged_fts_chunks,
+                cancel=cancel or CancelToken(),
+                wait_s=wait_s,
+            )
 
     # The read side
 

@@ -29,6 +29,7 @@ _COMMANDS = {
     "gc": ("gc_cmd", "Collect old generations and what only they used."),
     "backup": ("backup_cmd", "Copy the index to a new file while it is in use."),
     "compact": ("compact_cmd", "Give free space of the file back."),
+    "purge": ("purge_cmd", "Remove documents for good: from every generation and the file."),
     "model": ("model_cmd", "Install, list and verify embedding models."),
     "eval": ("eval_cmd", "Measure retrieval on a judged collection."),
     "doctor": ("doctor_cmd", "Show which SQLite, scan engine and model are used, and why."),

@@ -96,6 +96,19 @@ def schema_backup(path: Path, version: int) -> Path:
     return path.with_name(f"{path.name}.schema{version}.bak")
 
 
+def copies_beside(path: Path) -> list[Path]:
+    """Copies of an index beside it that this package made: before a migration, or left of a copy
+    that was killed."""
+    name = path.name
+    found = [
+        entry
+        for entry in os.listdir(path.parent)
+        if (entry.startswith(f"{name}.schema") and entry.endswith(".bak"))
+        or (entry.startswith(f".{name}.") and entry.endswith(".new"))
+    ]
+    return [path.with_name(entry) for entry in sorted(found)]
+
+
 def copy_to(
     connection: Connection, temporary: Path, target: Path, step: Callable[[int, int], None]
 ) -> None:

@@ -25,12 +25,13 @@ from sqlindex.store.driver import (
     translated_errors,
 )
 from sqlindex.store.head import read_head
-from sqlindex.store.lexical import merge_step
+from sqlindex.store.lexical import clear_table, merge_step
 from sqlindex.store.new_file import remove_database
 from sqlindex.store.writer import Writer
 
 CompactMode = Literal["incremental", "full"]
 
+_FORGET_STAGED = "UPDATE build SET lexical = NULL"
 _STEP_PAGES = 1_000
 """Pages given back in one transaction: at most about 12 MB of log."""
 
@@ -93,11 +94,15 @@ def compact(
 
 
 def merge_lexical(writer: Writer, cancel: CancelToken) -> None:
-    """Merge the head's lexical table into one segment, in small transactions.
+    """Empty the spare lexical table and merge the head's into one segment, in small transactions.
 
-    A search finds the same before, between and after the steps.
+    A search finds the same before, between and after the steps. A build that filled the spare table
+    fills it again.
     """
     table = read_head(writer.connection).lexical
+    with writer.transaction() as connection:
+        connection.execute(_FORGET_STAGED)
+        clear_table(connection, "a" if table == "b" else "b")
     is_first = is_unfinished = True
     while is_unfinished:
         cancel.check()
