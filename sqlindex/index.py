@@ -20,6 +20,7 @@ from sqlindex.wiring import EMBEDDER_SETTING, Wiring, require_host, uri_of
 
 if TYPE_CHECKING:
     from sqlindex.filetypes.registry import FileTypeRegistry
+    from sqlindex.indexing.purge import Purge
     from sqlindex.indexing.report import Changes, ProgressSink, RefreshReport
     from sqlindex.indexing.rollback import RollbackReport
     from sqlindex.model.comparison import GenerationDiff
@@ -32,8 +33,10 @@ if TYPE_CHECKING:
     from sqlindex.ports import Embedder, Source
     from sqlindex.snapshot import Snapshot
     from sqlindex.sources.memory import Document
+    from sqlindex.store.backup import Backup
     from sqlindex.store.check import Finding
     from sqlindex.store.collect import Collected
+    from sqlindex.store.compact import Compaction, CompactMode
     from sqlindex.store.documents import LiveVersion
     from sqlindex.store.driver import Connection
     from sqlindex.store.sources import SourceRow
@@ -534,6 +537,121 @@ class Index:
         with self._file.reading() as connection:
             return get_retention(connection)
 
+    # The file
+
+    def backup(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        force: bool = False,
+        cancel: CancelToken | None = None,
+        progress: ProgressSink | None = None,
+    ) -> Backup:
+        """Copy the index, as it is at one moment, to a new file; readers and the writer go on.
+
+        The copy is an index with every kept generation. It gets its name when it is whole and
+        synced: a failure, a cancel or a kill leaves nothing there.
+
+        Args:
+            path: in a folder that exists; made with mode 0600.
+            force: an earlier backup at `path` that nobody has open is replaced.
+            cancel: checked after every MB.
+            progress: called with `Progress` of phase `copy`, in pages.
+
+        Raises:
+            DuplicateError: something is at `path` already.
+            UsageError: `path` is the index itself or one of its sidecars.
+            NotAnIndexError: what `force` would replace is no index; it is left as it is.
+            LockedError: what `force` would replace is in use.
+            CancelledError: cancelled.
+            StorageError: the folder cannot be written, or the disk is full.
+        """
+        from sqlindex.store.backup import back_up
+
+        step = _step(cancel, progress)
+        return back_up(self._file, Path(path), replaces=force, step=step)
+
+    def compact(
+        self,
+        mode: CompactMode = "incremental",
+        *,
+        cancel: CancelToken | None = None,
+        progress: ProgressSink | None = None,
+        wait_s: float = 0.0,
+    ) -> Compaction:
+        """Collect what is no longer kept, and give free space of the file back; searches go on.
+
+        A failure, a cancel or a kill leaves the index as it was, or smaller.
+
+        Args:
+            mode: `incremental` cuts free pages off, in small steps; bytes of deleted documents can
+                remain inside pages that are still used. `full` writes the whole file anew, so
+                nothing deleted is left; it needs the file's size twice on disk while it runs.
+            cancel: checked between steps.
+            progress: called with `Progress` of phase `copy`, in pages.
+            wait_s: how long to wait for another writer.
+
+        Raises:
+            ValueError: no such mode.
+            LockedError: another writer holds the index.
+            CancelledError: cancelled.
+            StorageError: the disk is full or failing.
+        """
+        from sqlindex.store.compact import compact
+
+        if mode not in ("incremental", "full"):
+            raise ValueError(f"mode {mode!r} is not 'incremental' or 'full'")
+        step = _step(cancel, progress)
+        with self._file.writing("compact", wait_s=wait_s, cancel=cancel) as writer:
+            return compact(writer, mode, cancel or CancelToken(), step)
+
+    def purge(
+        self,
+        documents: str | Iterable[str],
+        *,
+        source: str | None = None,
+        cancel: CancelToken | None = None,
+        wait_s: float = 0.0,
+    ) -> Purge:
+        """Remove documents from all generations, and every byte of them from the file and its log.
+
+        A generation without them is published, and they are deleted from the history, with vectors
+        that no other document uses (other unused vectors go as well); then the file is written anew, as
+        `compact("full")` does. Their names in links of other documents, in settings that a user made
+        (exclude patterns, tags) and in backups stay. What is cancelled or killed in between is
+        finished by the next call, also by one for no document.
+
+        Args:
+            documents: ids or paths, of any generation.
+            source: whose documents; None for whichever one has them.
+            cancel: checked between steps.
+            wait_s: how long to wait for another writer, and then for readers.
+
+        Raises:
+            UnknownDocumentError: there is no trace of one, or several sources have it.
+            LockedError: another writer holds the index, or a reader a generation that shows one, and
+                nothing is changed; or a reader needs the file as it was, and the purge is not finished.
+            CorruptIndexError: a damaged text may be that of a document; the purge is not finished.
+            CancelledError: cancelled.
+            StorageError: the disk is full or failing.
+        """
+        from sqlindex.indexing.purge import purge
+        from sqlindex.wiring import is_in_folder
+
+        wanted = sorted(_distinct_ids([documents] if isinstance(documents, str) else documents))
+        with self._file.writing("purge", wait_s=wait_s, cancel=cancel) as writer:
+            return purge(
+                writer,
+                wanted,
+                source,
+                is_there=lambda place: (
+                    place.folder is not None and is_in_folder(place.folder, place.document_id)
+                ),
+                staged_fts_chunks=self._wiring.config.staged_fts_chunks,
+                cancel=cancel or CancelToken(),
+                wait_s=wait_s,
+            )
+
     # The read side
 
     def search(
@@ -915,6 +1033,19 @@ def _number(connection: Connection, at: int | str | None) -> int | None:
     from sqlindex.store.history import resolve
 
     return resolve(connection, at)
+
+
+def _step(cancel: CancelToken | None, progress: ProgressSink | None) -> Callable[[int, int], None]:
+    """What a copy calls after every step."""
+    from sqlindex.indexing.report import Progress
+
+    def step(done: int, total: int) -> None:
+        if cancel is not None:
+            cancel.check()
+        if progress is not None:
+            progress(Progress("copy", done, total))
+
+    return step
 
 
 def _several(names: Iterable[str]) -> list[str]:

@@ -361,6 +361,16 @@ def root_of(row: SourceRow) -> str:
     return os.fsdecode(path_of(row.root))
 
 
+def is_in_folder(root: str, document_id: str) -> bool:
+    """Whether the file of a folder's document is there."""
+    from sqlindex.sources.paths import path_of
+
+    try:
+        return os.path.lexists(os.path.join(path_of(root), path_of(document_id)))
+    except ValueError:  # no path has this id
+        return False
+
+
 def _require_identity(embedder: Embedder) -> None:
     identity: object = embedder.identity
     dimensions: object = embedder.dimensions
