@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from sqlindex.cancellation import CancelToken
+from sqlindex.cancellation import NEVER, CancelToken
 from sqlindex.config import IndexConfig, SearchConfig
 from sqlindex.errors import SqlindexError
 from sqlindex.model.requests import DEFAULT_LIMIT, Filters, Mode, SearchRequest
@@ -217,14 +217,16 @@ class Index:
         )
         return register_table(self._file, database, name, wanted)
 
-    def remove_source(self, name: str, *, wait_s: float = 0.0) -> RefreshReport:
+    def remove_source(
+        self, name: str, *, cancel: CancelToken | None = None, wait_s: float = 0.0
+    ) -> RefreshReport:
         """Remove a source and its documents: one published generation."""
         from sqlindex.indexing.refresh import refresh
         from sqlindex.store.documents import live_in_scope
         from sqlindex.store.scope import EVERYTHING
         from sqlindex.store.sources import find_source, remove_source
 
-        with self._file.writing("source remove", wait_s=wait_s) as writer:
+        with self._file.writing("source remove", wait_s=wait_s, cancel=cancel) as writer:
             row = find_source(writer.connection, name)
             job = self._wiring.job(
                 writer.connection,
@@ -233,6 +235,7 @@ class Index:
                 keeps_space=True,
                 removals=(row, live_in_scope(writer.connection, row.source_id, EVERYTHING)),
                 also=lambda connection: remove_source(connection, row.source_id),
+                cancel=cancel,
             )
             report = refresh(writer, job)
         self._wiring.host_sources.pop(name, None)
@@ -301,7 +304,8 @@ class Index:
             verify: read and hash every file, not only those whose size, times or inode changed.
             allow_bad_vectors: publish a chunk lexical-only when its vector is refused.
             drop_vectors: without an embedder, publish an index that had vectors as lexical only.
-            cancel: checked between documents and batches.
+            cancel: ends it within 100 ms wherever it is, also while the embedder hangs: calls of
+                parser and embedder then come from a worker thread, one at a time.
             progress: called with `Progress`.
             wait_s: how long to wait for another writer.
 
@@ -345,7 +349,7 @@ class Index:
         """What `refresh` would do now, in documents and embedding inputs; writes nothing."""
         from sqlindex.indexing.refresh import plan
 
-        with self._file.reading() as connection:
+        with self._file.reading(cancel=cancel or NEVER) as connection:
             job = self._wiring.job(
                 connection,
                 self._wiring.listings(connection, sources, paths),
@@ -413,14 +417,19 @@ class Index:
             return refresh(writer, job)
 
     def remove(
-        self, source: str, document_ids: Iterable[str], *, wait_s: float = 0.0
+        self,
+        source: str,
+        document_ids: Iterable[str],
+        *,
+        cancel: CancelToken | None = None,
+        wait_s: float = 0.0,
     ) -> RefreshReport:
         """Remove documents of a host and publish that as one generation; unknown ids are ignored."""
         from sqlindex.indexing.refresh import refresh
         from sqlindex.store.sources import find_source
 
         gone = _distinct_ids(document_ids)
-        with self._file.writing("remove", wait_s=wait_s) as writer:
+        with self._file.writing("remove", wait_s=wait_s, cancel=cancel) as writer:
             row = find_source(writer.connection, source)
             require_host(row)
             job = self._wiring.job(
@@ -430,6 +439,7 @@ class Index:
                 keeps_space=True,
                 removals=(row, _live(writer.connection, row, gone)),
                 also=_forgetting(row, gone),
+                cancel=cancel,
             )
             return refresh(writer, job)
 
@@ -454,7 +464,8 @@ class Index:
             limit: 1 to 100.
             offset: hits to leave out, for paging.
             filters: which documents may be found, in every channel.
-            cancel: checked before and inside every step.
+            cancel: ends it within 100 ms wherever it is; the embedder is then called from a
+                worker thread.
 
         Returns:
             Hits of exactly one generation, best first, ties by (source, document id, start).
@@ -468,7 +479,7 @@ class Index:
             CorruptIndexError: a stored row is damaged.
         """
         request = SearchRequest(query, mode, limit, offset, filters or Filters())
-        return self._searcher.search(request, self._wiring.embedder, cancel or CancelToken())
+        return self._searcher.search(request, self._wiring.embedder, cancel or NEVER)
 
     def get(self, path_or_id: str, *, source: str | None = None) -> StoredDocument:
         """A document of the head by its id or path.
@@ -492,7 +503,9 @@ class Index:
         with self._file.reading() as connection:
             return get_chunks(connection, path_or_id, source, uri_of)
 
-    def links(self, path_or_id: str, *, source: str | None = None) -> list[DocumentLink]:
+    def links(
+        self, path_or_id: str, *, source: str | None = None, cancel: CancelToken | None = None
+    ) -> list[DocumentLink]:
         """The links of a document of the head in order, each with the document that it leads to.
 
         Cost: O(links of the document × log documents).
@@ -502,10 +515,12 @@ class Index:
         """
         from sqlindex.search.links import outgoing_links
 
-        with self._file.reading() as connection:
+        with self._file.reading(cancel=cancel or NEVER) as connection:
             return outgoing_links(connection, path_or_id, source)
 
-    def backlinks(self, path_or_id: str, *, source: str | None = None) -> list[DocumentLink]:
+    def backlinks(
+        self, path_or_id: str, *, source: str | None = None, cancel: CancelToken | None = None
+    ) -> list[DocumentLink]:
         """The links of the head's other documents that lead to this one.
 
         By source, document id and position. Cost: O(links that end in one of the document's names
@@ -516,7 +531,7 @@ class Index:
         """
         from sqlindex.search.links import backlinks
 
-        with self._file.reading() as connection:
+        with self._file.reading(cancel=cancel or NEVER) as connection:
             return backlinks(connection, path_or_id, source)
 
     def get_chunk(self, chunk_id: str) -> Chunk:
@@ -582,7 +597,7 @@ class Index:
 
         Args:
             quick: leave out what reads texts, vectors and postings.
-            cancel: checked between the parts.
+            cancel: checked between the parts and inside long statements.
             step: called with the name of each part before it runs.
         """
         from sqlindex.analysis.analyser import analyse, analyzer_fingerprint
@@ -591,7 +606,7 @@ class Index:
         from sqlindex.indexing.build import text_at
         from sqlindex.store.check import find_faults
 
-        token = cancel or CancelToken()
+        token = cancel or NEVER
 
         def next_step(name: str) -> None:
             token.check()
@@ -600,7 +615,7 @@ class Index:
 
         # A pooled connection can hold FTS5's structure of an earlier generation, which the integrity
         # check of SQLite 3.44 and later takes for the present one and reports as corruption.
-        with self._file.reading(is_new=True) as connection:
+        with self._file.reading(is_new=True, cancel=token) as connection:
             return list(
                 find_faults(
                     connection,

@@ -110,7 +110,7 @@ class Wiring:
         Raises:
             EmbedderRequiredError: the index has vectors and no embedder keeps them up.
         """
-        from sqlindex.cancellation import CancelToken
+        from sqlindex.cancellation import NEVER
         from sqlindex.indexing.diff import Rules
         from sqlindex.indexing.prepare import Workshop
         from sqlindex.indexing.refresh import RefreshJob
@@ -131,7 +131,7 @@ class Wiring:
             allow_bad_vectors=allow_bad_vectors,
             keeps_space=keeps_space,
             also=also,
-            cancel=cancel or CancelToken(),
+            cancel=cancel or NEVER,
             progress=progress or no_progress,
         )
 

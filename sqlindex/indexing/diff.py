@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
 
-from sqlindex.cancellation import CancelToken
+from sqlindex.cancellation import CancelToken, WorkerThread
 from sqlindex.errors import DocumentRefusedError, SourceError, SqlindexError
 from sqlindex.filetypes.unsupported import unsupported
 from sqlindex.indexing.given import check_entry, check_raw
@@ -80,6 +80,7 @@ def walk(
     tally: Tally,
     *,
     cancel: CancelToken,
+    worker: WorkerThread,
     progress: ProgressSink,
 ) -> Generator[PreparedDocument | TouchedFile]:
     """Yield every document of a source that is new or changed; note all in `ledger` and `tally`.
@@ -90,7 +91,7 @@ def walk(
         SourceError: the listing failed or named a document twice.
         DocumentRefusedError: `rules.strict` and a document was refused.
     """
-    comparison = _Comparison(connection, listing, workshop, rules, ledger, tally)
+    comparison = _Comparison(connection, listing, workshop, rules, ledger, tally, worker)
     with closing(_listed(listing)) as entries:
         for entry in entries:
             cancel.check()
@@ -103,7 +104,7 @@ def walk(
                 found = comparison.compare(entry)
                 if found is not None:
                     yield found
-    comparison.end()
+    comparison.end(cancel)
 
 
 class _Comparison:
@@ -117,6 +118,7 @@ class _Comparison:
         rules: Rules,
         ledger: Ledger,
         tally: Tally,
+        worker: WorkerThread,
     ) -> None:
         self._connection = connection
         self._listing = listing
@@ -124,6 +126,7 @@ class _Comparison:
         self._rules = rules
         self._ledger = ledger
         self._tally = tally
+        self._worker = worker
         self._source_id = listing.row.source_id
         self._seen = SeenVersions()
         self._is_whole = listing.scope == EVERYTHING
@@ -167,7 +170,7 @@ class _Comparison:
         if version is not None and is_same_file and not self._rules.verify:
             self._stays(version)
             return touched
-        prepared = self._workshop.prepare(self._connection, entry, raw, raw_digest)
+        prepared = self._workshop.prepare(self._connection, entry, raw, raw_digest, self._worker)
         if isinstance(prepared, Refusal):
             self.refuse(prepared)
             return None
@@ -222,10 +225,10 @@ class _Comparison:
             self._source_id, refusal, is_kept=is_kept, is_news=told != (refusal, is_kept)
         )
 
-    def end(self) -> None:
+    def end(self, cancel: CancelToken) -> None:
         """Note what the listing, now complete within its scope, no longer names."""
         connection, source_id, scope = self._connection, self._source_id, self._listing.scope
-        for version in live_in_scope(connection, source_id, scope):
+        for version in cancel.checked(live_in_scope(connection, source_id, scope)):
             is_seen = version.version_id in self._seen
             if not is_seen and not self._ledger.keeps(
                 source_id, version.document_id, with_folders=self._has_folders

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from sqlindex.analysis.analyser import analyse, analyzer_fingerprint
-from sqlindex.cancellation import CancelToken
+from sqlindex.cancellation import NEVER, CancelToken, WorkerThread
 from sqlindex.errors import (
     CorruptIndexError,
     EmbedderError,
@@ -89,7 +89,7 @@ class RefreshJob:
     allow_bad_vectors: bool = False
     keeps_space: bool = False
     also: Callable[[Connection], None] | None = None
-    cancel: CancelToken = field(default_factory=CancelToken)
+    cancel: CancelToken = NEVER
     progress: ProgressSink = no_progress
 
     @property
@@ -111,10 +111,10 @@ def refresh(writer: Writer, job: RefreshJob) -> RefreshReport:
     with writer.transaction() as connection:
         build_id, head = begin_build(connection)
     tally = Tally()
-    with closing(Ledger()) as ledger:
+    with closing(Ledger()) as ledger, WorkerThread(job.cancel) as worker:
         for listing in job.listings:
             # Closed whatever happens: a source may hold a process or descriptors while it lists.
-            with closing(_walk(writer.connection, job, listing, ledger, tally)) as found:
+            with closing(_walk(writer.connection, job, listing, ledger, tally, worker)) as found:
                 for batch in _batches(found, job.workshop.config.documents_per_batch):
                     stage_documents(writer, build_id, listing.row, batch)
         _end_walk(job, ledger)
@@ -133,6 +133,7 @@ def refresh(writer: Writer, job: RefreshJob) -> RefreshReport:
                 allow_bad_vectors=job.allow_bad_vectors,
                 batch_size=job.workshop.config.embedding_batch,
                 cancel=job.cancel,
+                worker=worker,
                 progress=job.progress,
             )
         job.cancel.check()
@@ -180,9 +181,9 @@ def plan(connection: Connection, job: RefreshJob) -> Changes:
     planned_space = None if job.embedder is None else space_id
     skips_refused = job.allow_bad_vectors
     tally = Tally()
-    with closing(Ledger()) as ledger:
+    with closing(Ledger()) as ledger, WorkerThread(job.cancel) as worker:
         for listing in job.listings:
-            with closing(_walk(connection, job, listing, ledger, tally)) as found:
+            with closing(_walk(connection, job, listing, ledger, tally, worker)) as found:
                 for document in found:
                     if job.embedder is not None and isinstance(document, PreparedDocument):
                         ledger.add_inputs(
@@ -206,7 +207,12 @@ def plan(connection: Connection, job: RefreshJob) -> Changes:
 
 
 def _walk(
-    connection: Connection, job: RefreshJob, listing: Listing, ledger: Ledger, tally: Tally
+    connection: Connection,
+    job: RefreshJob,
+    listing: Listing,
+    ledger: Ledger,
+    tally: Tally,
+    worker: WorkerThread,
 ) -> Generator[PreparedDocument | TouchedFile]:
     return walk(
         connection,
@@ -216,6 +222,7 @@ def _walk(
         ledger,
         tally,
         cancel=job.cancel,
+        worker=worker,
         progress=job.progress,
     )
 

@@ -104,9 +104,9 @@ class Searcher:
         if mode != "lexical":
             if condition is not None and not self._has_candidates(pinned, condition):
                 return SearchResult((), pinned.generation, False, mode, _fusion_of(mode), False)
-            query_vector = self._embed(request.query, embedder, pinned)
+            query_vector = self._embed(request.query, embedder, pinned, cancel)
         cancel.check()
-        with self._file.reading() as connection:
+        with self._file.reading(cancel=cancel) as connection:
             head = read_head(connection)
             if mode != "lexical" and head.space_id != pinned.space_id:
                 raise EmbedderMismatchError(
@@ -120,6 +120,7 @@ class Searcher:
                 ranked = self._with_vectors(
                     connection, head, terms, condition, query_vector, mode, window, cancel
                 )
+            cancel.check()
             wanted = ranked[request.offset : request.offset + request.limit]
             hits = tuple(
                 self._hit(connection, head, found, request.offset + position, terms)
@@ -152,7 +153,9 @@ class Searcher:
             ranges = version_ranges(connection, head.generation, condition)
         return any(chunks for _, chunks in ranges)
 
-    def _embed(self, query: str, embedder: Embedder | None, head: Head) -> npt.NDArray[np.float32]:
+    def _embed(
+        self, query: str, embedder: Embedder | None, head: Head, cancel: CancelToken
+    ) -> npt.NDArray[np.float32]:
         from sqlindex.search.semantic.query_vector import embed_query
         from sqlindex.store.vectors import space_of
 
@@ -171,7 +174,7 @@ class Searcher:
                 f"the embedder is {embedder.identity} ({embedder.dimensions} wide)",
                 hint="run 'sqlindex refresh' with this embedder, or search with mode lexical",
             )
-        vector = embed_query(embedder, query)
+        vector = embed_query(embedder, query, cancel)
         if (embedder.identity, embedder.dimensions) != before:
             raise EmbedderMismatchError(
                 "the embedder changed during the search", hint="search again"
@@ -239,6 +242,7 @@ class Searcher:
         lexical, lexical_scores = self._lexical_positions(
             connection, head, view, terms, ranges, cancel
         )
+        cancel.check()
         fused, _ = reciprocal_rank_fusion(
             [lexical, semantic], len(view.slots), rank_constant=self._config.rank_constant
         )
@@ -284,7 +288,7 @@ class Searcher:
         from sqlindex.search.semantic.view import GenerationView
 
         key = (*self._file.identity(), generation, space_id)
-        with self._guard:  # of several threads one reads, the others wait for it
+        with cancel.holding(self._guard):  # of several threads one reads, the others wait for it
             if self._last_view is None or self._last_view[0] != key:
                 view = GenerationView.read(connection, generation, space_id, cancel)
                 self._last_view = (key, view)

@@ -17,9 +17,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sqlindex.cancellation import CancelToken
+from sqlindex.cancellation import NEVER, CancelToken
 from sqlindex.errors import NoIndexError, NotAnIndexError, StorageError
-from sqlindex.store.driver import Connection, connect, translated_errors
+from sqlindex.store.driver import Connection, connect, stopped_by, translated_errors
 from sqlindex.store.header import SCHEMA_VERSION, verify_header, verify_version
 
 if TYPE_CHECKING:
@@ -110,13 +110,17 @@ class IndexFile:
         self._guard.release()
 
     @contextmanager
-    def reading(self, *, is_new: bool = False) -> Iterator[Connection]:
+    def reading(self, *, is_new: bool = False, cancel: CancelToken = NEVER) -> Iterator[Connection]:
         """A connection inside one read transaction: everything read belongs to one moment.
 
         Keep it short: a reader that stays keeps the log from shrinking.
 
         Args:
             is_new: take no pooled connection, and close this one afterwards.
+            cancel: stops a long statement.
+
+        Raises:
+            CancelledError: a statement was stopped.
         """
         connection, state = self._connect_reader() if is_new else self._take()
         try:
@@ -124,7 +128,8 @@ class IndexFile:
                 connection.execute("BEGIN")
                 # BEGIN is lazy: the first read takes the snapshot.
                 connection.execute("SELECT generation FROM head").fetchone()
-                yield connection
+                with stopped_by(cancel, connection):
+                    yield connection
                 connection.execute("COMMIT")
             if state is not None and state != _FileState.of(self.path):
                 raise StorageError(
@@ -149,7 +154,8 @@ class IndexFile:
 
         Raises:
             LockedError: another writer holds the index.
-            CancelledError: cancelled while waiting for the other writer.
+            CancelledError: cancelled while waiting for the other writer, or a statement was
+                stopped.
         """
         from sqlindex.store.lock import WriterLock
         from sqlindex.store.writer import Patience, Writer
@@ -161,7 +167,7 @@ class IndexFile:
         lock.acquire(purpose, wait_s=wait_s, cancel=cancel)
         try:
             with translated_errors(self.path):
-                writer = Writer(self.path, self._busy_timeout_ms, self._patience)
+                writer = Writer(self.path, self._busy_timeout_ms, self._patience, cancel or NEVER)
                 try:
                     yield writer
                 finally:

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 from urllib.parse import quote
 
+from sqlindex.cancellation import NEVER, CancelToken
 from sqlindex.errors import (
+    CancelledError,
     CorruptIndexError,
     FilterError,
     LockedError,
@@ -75,6 +77,7 @@ class Connection(Protocol):
     def in_transaction(self) -> bool: ...
     def execute(self, sql: str, parameters: Parameters = ..., /) -> Cursor: ...
     def executemany(self, sql: str, parameters: Iterable[Parameters], /) -> Cursor: ...
+    def set_progress_handler(self, handler: Callable[[], bool] | None, n: int, /) -> None: ...
     def close(self) -> None: ...
 
 
@@ -104,6 +107,27 @@ def connect(path: Path, mode: str, *, timeout_ms: int = 5_000) -> Connection:
         connection.execute("PRAGMA trusted_schema=OFF")
         connection.execute("PRAGMA cell_size_check=ON")
     return connection
+
+
+STEPS_PER_CHECK = 50_000
+"""Instructions of SQLite's machine between two looks at a token: 2 to 50 ms."""
+
+
+@contextmanager
+def stopped_by(cancel: CancelToken, connection: Connection) -> Iterator[None]:
+    """Let a cancel stop the statements of the block; `translate` makes it a `CancelledError`.
+
+    A statement that is stopped undoes its own changes. Leave COMMIT out of the block: it could be
+    reported as stopped when it has been done.
+    """
+    if cancel is NEVER:
+        yield
+        return
+    connection.set_progress_handler(lambda: cancel.is_cancelled, STEPS_PER_CHECK)
+    try:
+        yield
+    finally:
+        connection.set_progress_handler(None, 0)
 
 
 _READS = frozenset(("SQLITE_SELECT", "SQLITE_READ", "SQLITE_RECURSIVE"))
@@ -230,7 +254,10 @@ def translate(exc: Exception, path: Path) -> SqlindexError:
             f"the request is more than SQLite takes: {text}", hint="use fewer or shorter filters"
         )
     if primary == 9 or text == "interrupted":
-        return StorageError(f"work on index {path} was interrupted")
+        return CancelledError(
+            f"work on index {path} was cancelled",
+            hint="the last published generation is unchanged",
+        )
     return CorruptIndexError(f"index {path}: {text}", hint="run 'sqlindex check'")
 
 
