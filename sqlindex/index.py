@@ -304,8 +304,8 @@ class Index:
             verify: read and hash every file, not only those whose size, times or inode changed.
             allow_bad_vectors: publish a chunk lexical-only when its vector is refused.
             drop_vectors: without an embedder, publish an index that had vectors as lexical only.
-            cancel: ends it within 100 ms wherever it is, also while the embedder hangs: calls of
-                parser and embedder then come from a worker thread, one at a time.
+            cancel: ends it within 2 s, also while the embedder hangs: calls of parser and embedder
+                then come from a worker thread, one at a time. A source that hangs is waited for.
             progress: called with `Progress`.
             wait_s: how long to wait for another writer.
 
@@ -464,7 +464,7 @@ class Index:
             limit: 1 to 100.
             offset: hits to leave out, for paging.
             filters: which documents may be found, in every channel.
-            cancel: ends it within 100 ms wherever it is; the embedder is then called from a
+            cancel: ends it within 2 s, also while the embedder hangs, which is then called from a
                 worker thread.
 
         Returns:
