@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sqlindex.cancellation import NEVER, CancelToken
 from sqlindex.config import IndexConfig, SearchConfig
@@ -15,7 +15,7 @@ from sqlindex.model.requests import DEFAULT_LIMIT, Filters, Mode, SearchRequest
 from sqlindex.search.searcher import Searcher
 from sqlindex.store.connection import IndexFile
 from sqlindex.store.settings import put_setting
-from sqlindex.wiring import EMBEDDER_SETTING, Wiring, require_host, uri_of
+from sqlindex.wiring import EMBEDDER_SETTING, Wiring, require_host, unpacked, uri_of
 
 if TYPE_CHECKING:
     from sqlindex.filetypes.registry import FileTypeRegistry
@@ -38,11 +38,16 @@ class Index:
 
     Use it as a context manager. One object serves all threads of a process; searches go on while a
     refresh runs, in this process or another. A forked child opens connections of its own.
+
+    Pickled, it is its path and what it was opened with, the host's embedder included; unpickled, in
+    another process too, it is opened anew, and closed by whoever has it there. Sources of the host
+    are not taken along.
     """
 
     def __init__(self, file: IndexFile, wiring: Wiring, search_config: SearchConfig) -> None:
         self._file = file
         self._wiring = wiring
+        self._search_config = search_config
         self._searcher = Searcher(file, search_config, uri_of)
 
     @classmethod
@@ -97,6 +102,9 @@ class Index:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+    def __reduce__(self) -> tuple[Callable[..., Index], tuple[object, ...]]:
+        return _opened_anew, (self.path, self._search_config, self._wiring.packed())
 
     @property
     def path(self) -> Path:
@@ -627,6 +635,11 @@ class Index:
                     step=next_step,
                 )
             )
+
+
+def _opened_anew(path: Path, search_config: SearchConfig, wiring: Mapping[str, Any]) -> Index:
+    """The index that was pickled."""
+    return Index.open(path, search_config=search_config, **unpacked(wiring))
 
 
 def _distinct_ids(ids: Iterable[str]) -> frozenset[str]:

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sqlindex.errors import EmbedderError, EmbedderRequiredError, UsageError
 from sqlindex.store.connection import IndexFile
@@ -88,6 +88,19 @@ class Wiring:
         close = getattr(own[1], "close", None) if own is not None and is_ours else None
         if close is not None:
             close()
+
+    def packed(self) -> dict[str, Any]:
+        """What the index was opened with, ready to be pickled; `unpacked` undoes it.
+
+        Raises:
+            UsageError: the host's embedder cannot be pickled.
+        """
+        return {
+            "embedder": None if self._given_embedder is None else _pickled(self._given_embedder),
+            "config": self._config,
+            "file_types": self._file_types,
+            "parsers": self._parsers,
+        }
 
     def job(
         self,
@@ -316,6 +329,27 @@ class Wiring:
             one_file_system=bool(row.options.get("one_file_system", False)),
             hidden=bool(row.options.get("hidden", False)),
         )
+
+
+def unpacked(wiring: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments of `Index.open` from what `Wiring.packed` gave."""
+    import pickle
+
+    embedder: bytes | None = wiring["embedder"]
+    return {**wiring, "embedder": None if embedder is None else pickle.loads(embedder)}
+
+
+def _pickled(embedder: Embedder) -> bytes:
+    # Apart from the rest, so that the error can say what it is about.
+    import pickle
+
+    try:
+        return pickle.dumps(embedder)
+    except Exception as exc:
+        raise UsageError(
+            f"the embedder of this index cannot be pickled: {type(exc).__name__}: {exc}",
+            hint="open the index in the other process, with an embedder made there",
+        ) from exc
 
 
 def _usable_path(given: str | os.PathLike[str]) -> str:
