@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from sqlindex.cancellation import CancelToken
 
-# Only what the interpreter has loaded anyway is imported: a signal may come before all else is.
+# Only small modules are imported: a signal may come before all else is loaded.
 
 STOP_S = 1.0
 """How long the work may take to end by its token."""
@@ -36,7 +36,7 @@ STOP_S = 1.0
 UNWIND_S = 0.5
 """How long it may then take to clean up."""
 
-SECOND_S = 0.3
+SECOND_S = 0.2
 """The same after a second signal."""
 
 _NUMBERS = (signal.SIGINT, signal.SIGTERM)
@@ -46,14 +46,12 @@ _SHOW_CURSOR = "\x1b[?25h\n"
 class _Ending:
     """What has happened in this process."""
 
-    received: list[int]
-    token: CancelToken | None = None
-    is_working = False
-    is_watched = False
-    json_error = ""
-
     def __init__(self) -> None:
-        self.received = []
+        self.received: list[int] = []
+        self.token: CancelToken | None = None
+        self.is_working = False
+        self.is_watched = False
+        self.json_error = ""
         self.told = allocate_lock()
         """Taken for good by whoever gives the one message."""
 
@@ -67,6 +65,10 @@ def take_signals() -> None:
         return
     _ending.is_watched = True
     if os.name == "posix":
+        # A program may be started with closed streams: the pipe must not get their numbers.
+        while (spare := os.open(os.devnull, os.O_RDWR)) <= 2:
+            pass
+        os.close(spare)
         reader, writer = os.pipe()
         os.set_blocking(writer, False)
         signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
