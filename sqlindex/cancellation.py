@@ -103,7 +103,6 @@ class WorkerThread:
         """
         if self._cancel is NEVER:
             return function()
-        self._cancel.check()
         if self._thread is None:
             self._thread = threading.Thread(
                 target=_serve, args=(self._calls,), name="sqlindex worker", daemon=True
