@@ -540,7 +540,7 @@ def test_a_cancel_stops_a_publish_before_its_commit(
 def test_a_cancel_stops_a_check_inside_a_statement(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(driver, "STEPS_PER_CHECK", 500)
+    monkeypatch.setattr(driver, "OPERATIONS_PER_LOOK", 500)
     token = CancelToken()
     with Index.open(tmp_path / "i.db", create=True) as index:
         index.upsert("notes", [Document(f"d{n}", f"pump {n}") for n in range(300)])
