@@ -590,6 +590,7 @@ class Index:
         from sqlindex.chunking.identity import content_fingerprint
         from sqlindex.indexing.build import text_at
         from sqlindex.store.check import find_faults
+        from sqlindex.store.driver import read_any_text
 
         token = cancel or CancelToken()
 
@@ -601,6 +602,7 @@ class Index:
         # A pooled connection can hold FTS5's structure of an earlier generation, which the integrity
         # check of SQLite 3.44 and later takes for the present one and reports as corruption.
         with self._file.reading(is_new=True) as connection:
+            read_any_text(connection)
             return list(
                 find_faults(
                     connection,

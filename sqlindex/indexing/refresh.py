@@ -42,7 +42,7 @@ from sqlindex.store.generations import (
     publish,
     stage_lexical,
 )
-from sqlindex.store.head import Head, read_head
+from sqlindex.store.head import Head, is_lexical_whole, read_head
 from sqlindex.store.ledger import Ledger
 from sqlindex.store.lexical import LexicalTable
 from sqlindex.store.sources import (
@@ -58,6 +58,7 @@ from sqlindex.store.vectors import (
     has_vector,
     lacking_texts,
     live_parses,
+    lost_texts,
     refused_chunks,
 )
 from sqlindex.store.writer import Writer
@@ -141,7 +142,7 @@ def refresh(writer: Writer, job: RefreshJob) -> RefreshReport:
             job.source_names,
             unchanged=tally.unchanged,
             embedding_inputs=embedded.texts,
-            rebuilt=_rebuilt(head, space_id, is_new_space=is_new_space),
+            rebuilt=_rebuilt(writer.connection, head, space_id, is_new_space=is_new_space),
         )
         generation = _publish(writer, job, build_id, head, changes, space_id, embedded, ledger)
     reused = 0
@@ -189,6 +190,10 @@ def plan(connection: Connection, job: RefreshJob) -> Changes:
                             _inputs_of(connection, document, space_id, skips_refused=skips_refused)
                         )
         _end_walk(job, ledger)
+        if job.embedder is not None:
+            for source_id, document_id, key in lost_texts(connection, space_id):
+                if not ledger.ends(source_id, document_id):
+                    ledger.add_inputs([key])
         if is_new_space:
             for source_id, document_id, parse_id in live_parses(connection):
                 # Those that changed have been counted with what they will be.
@@ -201,7 +206,7 @@ def plan(connection: Connection, job: RefreshJob) -> Changes:
             job.source_names,
             unchanged=tally.unchanged,
             embedding_inputs=ledger.inputs(),
-            rebuilt=_rebuilt(head, planned_space, is_new_space=is_new_space),
+            rebuilt=_rebuilt(connection, head, planned_space, is_new_space=is_new_space),
         )
 
 
@@ -288,7 +293,9 @@ def _require_width(embedder: Embedder, dimensions: int) -> None:
         )
 
 
-def _rebuilt(head: Head, space_id: int | None, *, is_new_space: bool) -> tuple[str, ...]:
+def _rebuilt(
+    connection: Connection, head: Head, space_id: int | None, *, is_new_space: bool
+) -> tuple[str, ...]:
     if head.documents == 0:
         return ()
     notes = []
@@ -296,9 +303,20 @@ def _rebuilt(head: Head, space_id: int | None, *, is_new_space: bool) -> tuple[s
         notes.append("vectors: the embedder is another one than the head's")
     if head.space_id is not None and space_id is None:
         notes.append("vectors: none, the index is now lexical only")
-    if head.analyzer != analyzer_fingerprint():
-        notes.append("lexical rows: the analyser changed")
+    why = _lexical_rebuild(connection, head)
+    if why:
+        notes.append(f"lexical rows: {why}")
     return tuple(notes)
+
+
+def _lexical_rebuild(connection: Connection, head: Head) -> str:
+    """Why the lexical table must be made anew, or ''."""
+    if head.analyzer != analyzer_fingerprint():
+        return "the analyser changed"
+    # Deleting rows from a damaged table would corrupt it further without a word.
+    if not is_lexical_whole(connection, head):
+        return "the table is damaged"
+    return ""
 
 
 def _publish(
@@ -319,10 +337,14 @@ def _publish(
             job.also(connection)
 
     analyzer = analyzer_fingerprint()
-    is_other_analyzer = head.documents > 0 and head.analyzer != analyzer
     with writer.transaction() as connection:
+        is_rebuilt = head.documents > 0 and bool(_lexical_rebuild(connection, head))
         is_other_space = head.documents > 0 and head.space_id != space_id
-        if not has_changes(connection, build_id) and not is_other_space and not is_other_analyzer:
+        # Vectors that were lost and are back change what is found, as a document would.
+        is_same = (
+            not has_changes(connection, build_id) and not is_other_space and not embedded.texts
+        )
+        if is_same and not is_rebuilt:
             drop_build(connection, build_id)
             also(connection)
             return None
@@ -351,7 +373,7 @@ def _publish(
         )
 
     generation = None
-    if not is_large and not is_other_analyzer:
+    if not is_large and not is_rebuilt:
         # A damaged text that ends cannot be taken out of the live table; the spare one never had it.
         with suppress(CorruptIndexError):
             generation = publish_with(None)

@@ -24,7 +24,7 @@ from sqlindex.search.lexical.channel import LexicalChannel
 from sqlindex.search.snippets import snippet
 from sqlindex.store.connection import IndexFile
 from sqlindex.store.driver import Connection
-from sqlindex.store.head import Head, read_head
+from sqlindex.store.head import Head, read_head, require_lexical
 from sqlindex.store.snapshot import (
     ChunkRow,
     Condition,
@@ -188,6 +188,7 @@ class Searcher:
         cancel: CancelToken,
     ) -> list[Ranked]:
         _require_analyzer(head)
+        require_lexical(connection, head)
         candidates = None
         if condition is not None:
             candidates = version_ranges(connection, head.generation, condition)
@@ -271,6 +272,7 @@ class Searcher:
         import numpy as np
 
         _require_analyzer(head)
+        require_lexical(connection, head)
         channel = LexicalChannel(connection, head.lexical, self._config)
         matched = list(channel.scores(terms, ranges, cancel))
         positions = view.positions_of([slot for slot, _ in matched])

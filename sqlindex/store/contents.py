@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sqlindex.errors import CorruptIndexError
-from sqlindex.store.checksum import check8, text_digest
+from sqlindex.store.checksum import check8, stored_bytes, text_digest
 from sqlindex.store.driver import Connection
 
 PIECE_CHARS = 16_384
@@ -95,7 +95,8 @@ def _read(connection: Connection, first_piece: int, start_char: int, end_char: i
     last = first_piece + (end_char - 1) // PIECE_CHARS
     bodies = []
     for piece_id, body, check in connection.execute(_PIECES, {"first": first, "last": last}):
-        if check8(body.encode("utf-8")) != check:
+        # A flipped type byte makes another Python type of it.
+        if not isinstance(body, str) or check8(stored_bytes(body)) != check:
             raise CorruptIndexError(
                 f"text piece {piece_id} is damaged",
                 hint="run 'sqlindex check', restore a backup or index again",

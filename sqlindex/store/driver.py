@@ -106,6 +106,18 @@ def connect(path: Path, mode: str, *, timeout_ms: int = 5_000) -> Connection:
     return connection
 
 
+def read_any_text(connection: Connection) -> None:
+    """Let text that is no UTF-8 be read, each bad byte as a lone surrogate, instead of ending a query.
+
+    For looking at damage: a checksum over such a text tells which row it is.
+    """
+    connection.text_factory = _any_text  # type: ignore[attr-defined]  # of the DB-API
+
+
+def _any_text(stored: bytes) -> str:
+    return stored.decode("utf-8", "surrogateescape")
+
+
 _READS = frozenset(("SQLITE_SELECT", "SQLITE_READ", "SQLITE_RECURSIVE"))
 _READING_PRAGMAS = frozenset(
     ("data_version", "encoding", "page_size", "schema_version", "table_list", "table_xinfo")
@@ -232,6 +244,11 @@ def translate(exc: Exception, path: Path) -> SqlindexError:
     if primary == 9 or text == "interrupted":
         return StorageError(f"work on index {path} was interrupted")
     return CorruptIndexError(f"index {path}: {text}", hint="run 'sqlindex check'")
+
+
+def is_damage(exc: Exception) -> bool:
+    """Whether an exception of the driver tells of the file's contents, not of locks, disk or a cancel."""
+    return not isinstance(translate(exc, Path()), LockedError | StorageError)
 
 
 def read_header(path: Path) -> tuple[int, int]:

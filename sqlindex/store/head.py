@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from sqlindex.errors import CorruptIndexError
-from sqlindex.store.driver import Connection
-from sqlindex.store.lexical import LexicalTable
+from sqlindex.store.driver import Connection, DatabaseError, is_damage
+from sqlindex.store.lexical import LexicalTable, lexical_agrees
 
 _HEAD = """
     SELECT h.generation, h.lexical, g.space_id, g.analyzer, g.documents, g.chunks, g.embedded_chunks, g.published_at
@@ -40,3 +40,26 @@ def read_head(connection: Connection) -> Head:
             hint="run 'sqlindex check', restore a backup or index again",
         )
     return Head(*found)
+
+
+def is_lexical_whole(connection: Connection, head: Head) -> bool:
+    """Whether the head's lexical table is there and counts as many rows as the head has chunks: O(1)."""
+    try:
+        return lexical_agrees(connection, head.lexical, head.chunks)
+    except DatabaseError as exc:
+        if not is_damage(exc):
+            raise
+        return False
+
+
+def require_lexical(connection: Connection, head: Head) -> None:
+    """Refuse to search a lexical table that would find less without a word.
+
+    Raises:
+        CorruptIndexError: it counts other rows than the head has chunks, or has no index over them.
+    """
+    if not lexical_agrees(connection, head.lexical, head.chunks):
+        raise CorruptIndexError(
+            f"the lexical table does not hold the {head.chunks} chunks of generation {head.generation}",
+            hint="run 'sqlindex repair' or 'sqlindex refresh': both make it anew",
+        )

@@ -52,6 +52,10 @@ _CLEAR = {
     "a": "INSERT INTO chunk_fts_a(chunk_fts_a) VALUES('delete-all')",
     "b": "INSERT INTO chunk_fts_b(chunk_fts_b) VALUES('delete-all')",
 }
+_TOTALS = {
+    "a": "SELECT (SELECT block FROM chunk_fts_a_data WHERE id = 1), EXISTS (SELECT 1 FROM chunk_fts_a_idx)",
+    "b": "SELECT (SELECT block FROM chunk_fts_b_data WHERE id = 1), EXISTS (SELECT 1 FROM chunk_fts_b_idx)",
+}
 _MATCH = {
     "a": "SELECT rowid, -bm25(chunk_fts_a, :title, :headings, :body, :tags, :path) AS score "
     "FROM chunk_fts_a WHERE chunk_fts_a MATCH :match ORDER BY score DESC, rowid",
@@ -101,6 +105,29 @@ def delete_rows(connection: Connection, table: LexicalTable, rows: Sequence[Row]
 def clear_table(connection: Connection, table: LexicalTable) -> None:
     """Empty a lexical table."""
     connection.execute(_CLEAR[table])
+
+
+def lexical_agrees(connection: Connection, table: LexicalTable, chunks: int) -> bool:
+    """Whether a lexical table can hold the rows of that many chunks: O(1), from its own count.
+
+    A table that lost its rows, its count or its index would find less without a word. What it
+    holds in each row only `check` compares.
+
+    Raises:
+        sqlite3.DatabaseError: a part of the table is missing.
+    """
+    totals, has_index = connection.execute(_TOTALS[table]).fetchone()
+    return _first_number(totals or b"") == chunks and (bool(has_index) or chunks == 0)
+
+
+def _first_number(block: bytes) -> int:
+    """The number of rows, with which FTS5's record of totals begins, in its 7-bit big-endian form."""
+    number = 0
+    for byte in block[:8]:
+        number = number << 7 | byte & 0x7F
+        if byte < 0x80:
+            break
+    return number
 
 
 def matches(

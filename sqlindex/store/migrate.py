@@ -13,6 +13,7 @@ from sqlindex.errors import StorageError
 from sqlindex.store.driver import (
     Connection,
     connect,
+    connect_memory,
     is_complete_statement,
     translated_errors,
 )
@@ -129,6 +130,18 @@ def apply_pending(connection: Connection, *, from_version: int) -> int:
             connection.execute("ROLLBACK")
         raise
     return pending[-1].number
+
+
+@cache
+def expected_schema() -> dict[str, tuple[str, str | None]]:
+    """(type, SQL) of every object of the present schema, by name, as SQLite stores them."""
+    connection = connect_memory()
+    try:
+        apply_pending(connection, from_version=0)
+        rows = connection.execute("SELECT name, type, sql FROM sqlite_schema").fetchall()
+    finally:
+        connection.close()
+    return {name: (kind, sql) for name, kind, sql in rows}
 
 
 def split_statements(sql: str) -> Iterator[str]:
