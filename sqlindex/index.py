@@ -19,6 +19,7 @@ from sqlindex.wiring import EMBEDDER_SETTING, Wiring, require_host, uri_of
 
 if TYPE_CHECKING:
     from sqlindex.filetypes.registry import FileTypeRegistry
+    from sqlindex.indexing.repair import RepairReport
     from sqlindex.indexing.report import Changes, ProgressSink, RefreshReport
     from sqlindex.model.links import DocumentLink
     from sqlindex.model.results import Chunk, DocumentChunk, SearchResult
@@ -614,6 +615,51 @@ class Index:
                     step=next_step,
                 )
             )
+
+    def repair(
+        self,
+        *,
+        cancel: CancelToken | None = None,
+        step: Callable[[str], None] | None = None,
+        wait_s: float = 0.0,
+    ) -> RepairReport:
+        """Make a damaged index whole again: derived rows anew, lost ones named and bypassed.
+
+        Embeds nothing and reads no source. Documents that are damaged end in a new generation, and
+        the next refresh reads them again; in older generations they are missing from then on. A
+        damaged vector is left out of semantic search until the next refresh makes it again. Cost:
+        that of two full checks, and where the lexical table is wrong of analysing every chunk.
+
+        Args:
+            cancel: checked between the steps; those done stay done.
+            step: called with the name of each step before it runs.
+            wait_s: how long to wait for another writer.
+
+        Raises:
+            CorruptIndexError: pages of a table are damaged; nothing is changed then.
+            LockedError: another writer holds the index.
+            CancelledError: cancelled.
+        """
+        from sqlindex.indexing.repair import RepairReport, repair
+        from sqlindex.store.head import read_head
+
+        token = cancel or CancelToken()
+
+        def next_step(name: str) -> None:
+            token.check()
+            if step is not None:
+                step(name)
+
+        with self._file.writing("repair", wait_s=wait_s, cancel=cancel) as writer:
+            before = writer.connection.execute("SELECT max(generation) FROM generation").fetchone()
+            mended = repair(writer, cancel=token, step=next_step)
+            generation = read_head(writer.connection).generation
+        return RepairReport(
+            generation=generation,
+            is_published=before != (generation,),
+            mended=mended,
+            remaining=tuple(self.check(cancel=cancel, step=step)),
+        )
 
 
 def _distinct_ids(ids: Iterable[str]) -> frozenset[str]:

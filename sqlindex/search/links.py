@@ -42,6 +42,7 @@ from sqlindex.store.links import (
     named_places,
     place_of,
     places,
+    require_names,
     roots,
 )
 
@@ -99,6 +100,7 @@ class _Resolver:
     """Resolves links of one read transaction, and remembers what it looked up."""
 
     def __init__(self, connection: Connection) -> None:
+        require_names(connection)
         self._connection = connection
         self._named: dict[str, list[DocumentPlace]] = {}
         self._bearers: dict[tuple[int, str], _Bearers] = {}

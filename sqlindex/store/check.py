@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from sqlindex.store.damage import UNREADABLE, schema_faults, text_faults
 from sqlindex.store.documents import damaged_versions
-from sqlindex.store.driver import Connection, DatabaseError, is_damage
-from sqlindex.store.head import read_head
+from sqlindex.store.driver import Connection, DatabaseError, connect_scratch, is_damage
+from sqlindex.store.head import Head, read_head
 from sqlindex.store.invariants import INVARIANTS, Invariant
 from sqlindex.store.lexical import Analyse, lexical_agrees, lexical_rows
 from sqlindex.store.links import wrong_names
@@ -35,36 +37,30 @@ _LEXICAL_SLOTS = {
     "b": "SELECT id FROM chunk_fts_b_docsize ORDER BY id",
 }
 _LIVE_VERSIONS = "SELECT version_id FROM document_version WHERE born IS NOT NULL AND died IS NULL ORDER BY version_id"
-_VOCABULARY = {
+# The table as it must be, made anew in a scratch database, and both in words.
+_EXPECTED = (
+    """CREATE VIRTUAL TABLE expected USING fts5(title, headings, body, tags, path, content='',
+         tokenize='unicode61 remove_diacritics 2')""",
+    "CREATE VIRTUAL TABLE terms USING fts5vocab(expected, instance)",
+    "CREATE VIRTUAL TABLE term_rows USING fts5vocab(expected, row)",
+)
+_STORED = {
     table: (
-        f"CREATE VIRTUAL TABLE temp.stored_terms USING fts5vocab(main, chunk_fts_{table}, instance)",
-        f"CREATE VIRTUAL TABLE temp.stored_rows USING fts5vocab(main, chunk_fts_{table}, row)",
+        f"CREATE VIRTUAL TABLE IF NOT EXISTS temp.terms_{table} USING fts5vocab(main, chunk_fts_{table}, instance)",
+        f"CREATE VIRTUAL TABLE IF NOT EXISTS temp.term_rows_{table} USING fts5vocab(main, chunk_fts_{table}, row)",
     )
     for table in ("a", "b")
 }
-_EXPECTED_TABLE = """
-    CREATE VIRTUAL TABLE temp.expected USING fts5(title, headings, body, tags, path, content='',
-      tokenize='unicode61 remove_diacritics 2')
-"""
-_EXPECTED_TERMS = (
-    "CREATE VIRTUAL TABLE temp.expected_terms USING fts5vocab(temp, expected, instance)"
-)
-_EXPECTED_ROWS = "CREATE VIRTUAL TABLE temp.expected_rows USING fts5vocab(temp, expected, row)"
-_EXPECTED_COUNTS = "SELECT term, doc FROM temp.expected_rows"
-_STORED_COUNT = "SELECT doc FROM temp.stored_rows WHERE term = ?"
 _INSERT_EXPECTED = (
-    "INSERT INTO temp.expected(rowid, title, headings, body, tags, path) VALUES(?, ?, ?, ?, ?, ?)"
+    "INSERT INTO expected(rowid, title, headings, body, tags, path) VALUES(?, ?, ?, ?, ?, ?)"
 )
+_TERMS = "SELECT term, doc, col, offset FROM {}"
+_EXPECTED_COUNTS = "SELECT term, doc FROM term_rows"
+_STORED_COUNT = "SELECT doc FROM temp.term_rows_{} WHERE term = ?"
 _STATISTICS = {
-    table: {
-        "lengths": f"""SELECT id FROM (SELECT id, sz FROM chunk_fts_{table}_docsize
-            EXCEPT SELECT id, sz FROM temp.expected_docsize)""",
-        "totals": f"""SELECT id FROM (SELECT id, block FROM chunk_fts_{table}_data WHERE id = 1
-            EXCEPT SELECT id, block FROM temp.expected_data WHERE id = 1)""",
-    }
-    for table in ("a", "b")
+    "lengths": "SELECT id, sz FROM {}_docsize ORDER BY id",
+    "totals": "SELECT id, block FROM {}_data WHERE id = 1",
 }
-_TERMS = "SELECT term, doc, col, offset FROM temp.{} "
 # Small tables, whose pages a quick check looks at one by one; the full check looks at all pages.
 _SMALL_TABLES = (
     "head",
@@ -82,6 +78,18 @@ _SMALL_TABLES = (
     "vector_refusal",
     "refused_document",
 )
+# Columns that no checksum covers.
+_UNCHECKED_TEXTS = {
+    "setting": "SELECT name, value FROM setting",
+    "source": "SELECT name, kind, coalesce(root, ''), options, mount_points FROM source",
+    "generation": "SELECT cause, analyzer FROM generation",
+    "tag": "SELECT name FROM tag",
+    "vector_space": "SELECT identity FROM vector_space",
+    "vector_refusal": "SELECT detail FROM vector_refusal",
+    "refused_document": "SELECT document_id, reason, detail, hint FROM refused_document",
+    "file_stat": "SELECT document_id FROM file_stat",
+    "build": "SELECT scope, plan FROM build",
+}
 WELL_FORMED = "the database file is well-formed"
 LEXICAL_ROWS = "the lexical table holds the head's chunks"
 LEXICAL_TERMS = "the lexical table holds the terms of the texts"
@@ -116,17 +124,18 @@ def find_faults(
             if invariant.is_quick or not quick
         ),
         ("sources and refusals can be read", _sources(connection)),
-        (LEXICAL_ROWS, _lexical_slots(connection)),
+        (LEXICAL_ROWS, slot_faults(connection)),
     ]
     if not quick:
         damaged: set[int] = set()
         parts += [
+            ("texts without a checksum are UTF-8", _encodable(connection)),
             ("versions give their checksum", _versions(connection)),
             ("parses give their checksum", _parses(connection, damaged)),
             ("versions are found by their names", _names(connection)),
             ("vectors give their checksum", _vectors(connection)),
             ("texts give their checksum", _texts(connection, fingerprint, embedding_key, damaged)),
-            (LEXICAL_TERMS, _lexical_terms(connection, analyzer, analyse)),
+            (LEXICAL_TERMS, lexical_faults(connection, analyzer, analyse)),
         ]
     for name, found in parts:
         step(name)
@@ -170,7 +179,16 @@ def _sources(connection: Connection) -> Iterator[Finding]:
             yield Finding("sources and refusals can be read", f"source {source.name!r}: {exc}")
 
 
-def _lexical_slots(connection: Connection) -> Iterator[Finding]:
+def _encodable(connection: Connection) -> Iterator[Finding]:
+    for table, query in _UNCHECKED_TEXTS.items():
+        for texts in connection.execute(query):
+            try:
+                "".join(texts).encode()
+            except UNREADABLE as exc:
+                yield Finding("texts without a checksum are UTF-8", f"a row of {table}: {exc}")
+
+
+def slot_faults(connection: Connection) -> Iterator[Finding]:
     head = read_head(connection)
     stored = array("q", (row[0] for row in connection.execute(_LEXICAL_SLOTS[head.lexical])))
     versions = connection.execute(_LIVE_SLOTS).fetchall()
@@ -225,37 +243,42 @@ def _texts(
         yield Finding(fault.rule, fault.detail)
 
 
-def _lexical_terms(connection: Connection, analyzer: str, analyse: Analyse) -> Iterator[Finding]:
+def lexical_faults(connection: Connection, analyzer: str, analyse: Analyse) -> Iterator[Finding]:
     """Compare every posting with a fresh analysis: FTS5's own pages have no checksum."""
     head = read_head(connection)
     if head.analyzer != analyzer:
         return
-    for statement in (_EXPECTED_TABLE, _EXPECTED_TERMS, _EXPECTED_ROWS, *_VOCABULARY[head.lexical]):
+    with closing(connect_scratch()) as scratch:
+        for statement in _EXPECTED:
+            scratch.execute(statement)
+        for (version_id,) in connection.execute(_LIVE_VERSIONS).fetchall():
+            scratch.executemany(_INSERT_EXPECTED, lexical_rows(connection, version_id, analyse))
+        yield from _differing_terms(connection, scratch, head)
+
+
+def _differing_terms(connection: Connection, scratch: Connection, head: Head) -> Iterator[Finding]:
+    for statement in _STORED[head.lexical]:
         connection.execute(statement)
-    for (version_id,) in connection.execute(_LIVE_VERSIONS).fetchall():
-        connection.executemany(_INSERT_EXPECTED, lexical_rows(connection, version_id, analyse))
-    stored = iter(connection.execute(_TERMS.format("stored_terms")))
-    expected = iter(connection.execute(_TERMS.format("expected_terms")))
-    for want in expected:
-        got = next(stored, None)
+    stored = connection.execute(_TERMS.format(f"temp.terms_{head.lexical}"))
+    expected = scratch.execute(_TERMS.format("terms"))
+    for got, want in zip_longest(stored, expected):
         if got != want:
             yield Finding(LEXICAL_TERMS, f"expected {want}, found {got}")
             return
-    extra = next(stored, None)
-    if extra is not None:
-        yield Finding(LEXICAL_TERMS, f"unexpected {extra}")
-        return
     # The index over the pages: a scan does not use it, and a search uses nothing else.
-    for term, documents in connection.execute(_EXPECTED_COUNTS).fetchall():
-        if connection.execute(_STORED_COUNT, (term,)).fetchone() != (documents,):
-            yield Finding(
-                "the lexical table finds its terms",
-                f"{term!r} is not found as often as it stands there",
-            )
+    count = _STORED_COUNT.format(head.lexical)
+    for term, documents in scratch.execute(_EXPECTED_COUNTS):
+        if connection.execute(count, (term,)).fetchone() != (documents,):
+            yield Finding("the lexical table finds its terms", f"{term!r}")
             return
     if head.chunks == 0:
         return  # emptied and never filled tables write their totals differently
     # BM25 divides by these: a wrong one ranks wrongly and is seen nowhere else.
-    for name, query in _STATISTICS[head.lexical].items():
-        for (where,) in connection.execute(query).fetchall():
-            yield Finding(f"the lexical table holds its {name}", f"row {where} differs")
+    for name, query in _STATISTICS.items():
+        rows = connection.execute(query.format(f"chunk_fts_{head.lexical}"))
+        for got, want in zip_longest(rows, scratch.execute(query.format("expected"))):
+            if got != want:
+                yield Finding(
+                    f"the lexical table holds its {name}", f"expected {want}, found {got}"
+                )
+                return

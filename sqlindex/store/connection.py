@@ -125,7 +125,8 @@ class IndexFile:
                 # BEGIN is lazy: the first read takes the snapshot.
                 connection.execute("SELECT generation FROM head").fetchone()
                 yield connection
-                connection.execute("COMMIT")
+                if not is_new:  # closing ends it too, where COMMIT would meet a damaged page again
+                    connection.execute("COMMIT")
             if state is not None and state != _FileState.of(self.path):
                 raise StorageError(
                     f"index {self.path} changed while it was read", hint="search again"

@@ -65,13 +65,13 @@ _INDEXED_TRUTH = {
     "chunk": (
         (
             "SELECT parse_id, ord, text_id FROM chunk INDEXED BY chunk_text WHERE text_id IS NOT NULL",
-            "SELECT parse_id, ord, text_id FROM chunk WHERE text_id IS NOT NULL AND length(fingerprint) >= 0",
+            "SELECT parse_id, ord, text_id FROM chunk NOT INDEXED WHERE +text_id IS NOT NULL AND length(fingerprint) >= 0",
         ),
     ),
     "tag": (
         (
             "SELECT name, generation FROM tag INDEXED BY tag_generation",
-            "SELECT name, generation FROM tag WHERE length(tagged_at) >= 0",
+            "SELECT name, generation FROM tag NOT INDEXED WHERE length(tagged_at) >= 0",
         ),
     ),
     "generation": (

@@ -16,9 +16,10 @@ class Invariant(NamedTuple):
     is_quick: bool = True
 
 
-_NO_MOMENT = (
+NO_MOMENT = (
     "NOT GLOB '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]T[0-9][0-9]:[0-9][0-9]:[0-9][0-9]*Z'"
 )
+"""Condition on a column that holds no UTC time."""
 # Numbers of each kept generation as its row says and as its versions give.
 GENERATION_COUNTS = """
     WITH parse_embedded AS MATERIALIZED (
@@ -58,7 +59,34 @@ STRAY_PIECES = """
     WHERE is_piece AND at >= free
 """
 
+# Ids of versions that break a rule which no checksum sees.
+VERSION_RULES = {
+    "a generation's build bore its versions": """
+        SELECT d.version_id FROM document_version d LEFT JOIN generation g ON g.generation = d.born
+        WHERE d.born IS NOT NULL AND g.build_id IS NOT d.build_id""",
+    "versions end in published generations": """
+        SELECT version_id FROM document_version
+        WHERE died IS NOT NULL AND (died <= born OR died NOT IN (SELECT generation FROM generation))""",
+    "every version has its parse": """
+        SELECT version_id FROM document_version d
+        WHERE NOT EXISTS (SELECT 1 FROM parse p WHERE p.parse_id = d.parse_id AND p.chunks = d.chunks)""",
+    "every version has its source": """
+        SELECT version_id FROM document_version d
+        WHERE NOT EXISTS (SELECT 1 FROM source s WHERE s.source_id = d.source_id)""",
+    "slots do not overlap": """
+        SELECT version_id FROM (
+          SELECT version_id, first_slot, lag(first_slot + max(chunks, 1)) OVER (ORDER BY first_slot) AS free
+          FROM document_version WHERE born IS NOT NULL) WHERE first_slot < free""",
+    "staged versions belong to an unfinished build": """
+        SELECT version_id FROM document_version
+        WHERE born IS NULL AND build_id NOT IN (SELECT build_id FROM build)""",
+}
+
 INVARIANTS = (
+    *(
+        Invariant(name, f"SELECT 'version ' || version_id FROM ({query})")
+        for name, query in VERSION_RULES.items()
+    ),
     Invariant("there is one head", "SELECT 'rows: ' || count(*) FROM head HAVING count(*) <> 1"),
     Invariant(
         "the head names the last generation, which is kept",
@@ -72,7 +100,7 @@ INVARIANTS = (
     ),
     Invariant(
         "generations say when they were published",
-        f"SELECT 'generation ' || generation FROM generation WHERE published_at {_NO_MOMENT}",
+        f"SELECT 'generation ' || generation FROM generation WHERE published_at {NO_MOMENT}",
     ),
     Invariant(
         "generations restore earlier ones",
@@ -91,27 +119,11 @@ INVARIANTS = (
     ),
     Invariant(
         "tags say when they were given",
-        f"SELECT 'tag ' || name FROM tag WHERE tagged_at {_NO_MOMENT}",
+        f"SELECT 'tag ' || name FROM tag WHERE tagged_at {NO_MOMENT}",
     ),
     Invariant(
         "no repair is unfinished",
         f"SELECT 'suspect versions: ' || value FROM setting WHERE name = '{SUSPECTS_SETTING}'",
-    ),
-    Invariant(
-        "a generation's build bore its versions",
-        """SELECT 'version ' || d.version_id FROM document_version d
-        LEFT JOIN generation g ON g.generation = d.born
-        WHERE d.born IS NOT NULL AND g.build_id IS NOT d.build_id""",
-    ),
-    Invariant(
-        "versions end in published generations",
-        """SELECT 'version ' || version_id FROM document_version
-        WHERE died IS NOT NULL AND died NOT IN (SELECT generation FROM generation)""",
-    ),
-    Invariant(
-        "staged versions belong to an unfinished build",
-        """SELECT 'version ' || version_id FROM document_version
-        WHERE born IS NULL AND build_id NOT IN (SELECT build_id FROM build)""",
     ),
     Invariant(
         "unfinished builds end live versions",
@@ -135,26 +147,10 @@ INVARIANTS = (
         is_quick=False,
     ),
     Invariant(
-        "every version has its parse",
-        """SELECT 'version ' || version_id FROM document_version d
-        WHERE NOT EXISTS (SELECT 1 FROM parse p WHERE p.parse_id = d.parse_id AND p.chunks = d.chunks)""",
-    ),
-    Invariant(
-        "every version has its source",
-        """SELECT 'version ' || version_id FROM document_version d
-        WHERE NOT EXISTS (SELECT 1 FROM source s WHERE s.source_id = d.source_id)""",
-    ),
-    Invariant(
         "names belong to versions",
         "SELECT 'names of version ' || version_id FROM (SELECT DISTINCT version_id FROM document_name) "
         "WHERE version_id NOT IN (SELECT version_id FROM document_version)",
         is_quick=False,
-    ),
-    Invariant(
-        "slots do not overlap",
-        """SELECT 'version ' || version_id FROM (
-          SELECT version_id, first_slot, lag(first_slot + max(chunks, 1)) OVER (ORDER BY first_slot) AS free
-          FROM document_version WHERE born IS NOT NULL) WHERE first_slot < free""",
     ),
     Invariant(
         "slots lie below the next slot",
@@ -179,9 +175,9 @@ INVARIANTS = (
     Invariant(
         "unused texts and spaces are there",
         f"""SELECT 'text ' || text_id FROM unused_text
-        WHERE text_id NOT IN (SELECT text_id FROM embedding_text) OR since {_NO_MOMENT}
+        WHERE text_id NOT IN (SELECT text_id FROM embedding_text) OR since {NO_MOMENT}
         UNION ALL SELECT 'space ' || space_id FROM unused_space
-        WHERE space_id NOT IN (SELECT space_id FROM vector_space) OR since {_NO_MOMENT}""",
+        WHERE space_id NOT IN (SELECT space_id FROM vector_space) OR since {NO_MOMENT}""",
     ),
     Invariant(
         "every content has a parse",

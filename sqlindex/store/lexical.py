@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 from sqlindex.rendering import rendered_text
 from sqlindex.store.contents import read_content
-from sqlindex.store.driver import Connection, Row, Value
+from sqlindex.store.driver import Connection, DatabaseError, Row, Value, is_damage
 from sqlindex.store.stored_json import read_rendered, read_texts
 
 LexicalTable = Literal["a", "b"]
@@ -103,8 +103,31 @@ def delete_rows(connection: Connection, table: LexicalTable, rows: Sequence[Row]
 
 
 def clear_table(connection: Connection, table: LexicalTable) -> None:
-    """Empty a lexical table."""
-    connection.execute(_CLEAR[table])
+    """Empty a lexical table; one that is damaged is made anew."""
+    try:
+        connection.execute(_CLEAR[table])
+    except DatabaseError as exc:
+        if not is_damage(exc):
+            raise
+        recreate_table(connection, table)
+
+
+def recreate_table(connection: Connection, table: LexicalTable) -> None:
+    """Make a lexical table anew, empty, whatever is left of it. In a transaction."""
+    from sqlindex.store.migrate import expected_schema
+
+    name = f"chunk_fts_{table}"
+    # Dropping it would first open it, which fails when a part is missing: forget it, then drop the parts.
+    connection.execute("PRAGMA writable_schema=ON")
+    try:
+        connection.execute("DELETE FROM sqlite_schema WHERE name = ?", (name,))
+    finally:
+        connection.execute("PRAGMA writable_schema=RESET")
+    for part in ("data", "idx", "docsize", "config"):
+        connection.execute(f"DROP TABLE IF EXISTS {name}_{part}")
+    _, sql = expected_schema()[name]
+    assert sql is not None
+    connection.execute(sql)
 
 
 def lexical_agrees(connection: Connection, table: LexicalTable, chunks: int) -> bool:

@@ -1,0 +1,374 @@
+"""Ways to damage an index file, each a list of statements that go past every rule of the schema."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlindex.store.driver import connect
+from sqlindex.store.migrate import expected_schema
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """One fault.
+
+    Attributes:
+        name: for the test's id.
+        statements: make it.
+        finding: a part of the name of the invariant that `check` must report.
+        passes_index: an index that is not told, so that it disagrees with its table.
+        before: statements that it is told.
+    """
+
+    name: str
+    statements: Sequence[str]
+    finding: str
+    passes_index: str = ""
+    before: Sequence[str] = ()
+
+
+def inflict(db: Path, damage: Damage) -> None:
+    """Damage an index that no process has open."""
+    connection = connect(db, "rw")
+    try:
+        triggers = [
+            (name, sql) for name, (kind, sql) in expected_schema().items() if kind == "trigger"
+        ]
+        for name, _ in triggers:
+            connection.execute(f"DROP TRIGGER IF EXISTS {name}")
+        connection.execute("PRAGMA ignore_check_constraints=ON")
+        for statement in damage.before:
+            connection.execute(statement)
+        if damage.passes_index:
+            hidden = connection.execute(
+                "SELECT type, name, tbl_name, rootpage, sql FROM sqlite_schema WHERE name = ?",
+                (damage.passes_index,),
+            ).fetchone()
+            connection.execute("PRAGMA writable_schema=ON")
+            connection.execute("DELETE FROM sqlite_schema WHERE name = ?", (damage.passes_index,))
+            connection.execute("PRAGMA writable_schema=RESET")
+        for statement in damage.statements:
+            connection.execute(statement)
+        if damage.passes_index:
+            connection.execute("PRAGMA writable_schema=ON")
+            connection.execute("INSERT INTO sqlite_schema VALUES(?, ?, ?, ?, ?)", hidden)
+            connection.execute("PRAGMA writable_schema=RESET")
+        is_schema = any(word in " ".join(damage.statements) for word in ("DROP TRIGGER",))
+        for _, sql in () if is_schema else triggers:
+            assert sql is not None
+            connection.execute(sql)
+    finally:
+        connection.close()
+
+
+DERIVED = (
+    Damage(
+        "lexical table emptied",
+        ["INSERT INTO chunk_fts_a(chunk_fts_a) VALUES('delete-all')"],
+        "lexical table holds the head's chunks",
+    ),
+    Damage(
+        "lexical pages deleted", ["DELETE FROM chunk_fts_a_data WHERE id > 10"], "lexical table"
+    ),
+    Damage("lexical index emptied", ["DELETE FROM chunk_fts_a_idx"], "lexical table"),
+    Damage("lexical lengths deleted", ["DELETE FROM chunk_fts_a_docsize"], "lexical table"),
+    Damage(
+        "a lexical length changed",
+        [
+            "UPDATE chunk_fts_a_docsize SET sz = x'0000000000' WHERE id = (SELECT min(id) FROM chunk_fts_a_docsize)"
+        ],
+        "lexical table holds its lengths",
+    ),
+    Damage(
+        "lexical totals changed",
+        ["UPDATE chunk_fts_a_data SET block = substr(block, 1, 1) || x'0909090909' WHERE id = 1"],
+        "lexical table holds its totals",
+    ),
+    Damage("lexical version deleted", ["DELETE FROM chunk_fts_a_config"], "lexical table"),
+    Damage("lexical part dropped", ["DROP TABLE chunk_fts_a_docsize"], "schema is as it was made"),
+    Damage("lexical table dropped", ["DROP TABLE chunk_fts_a"], "schema is as it was made"),
+    Damage("spare lexical table dropped", ["DROP TABLE chunk_fts_b"], "schema is as it was made"),
+    Damage(
+        "wrong posting",
+        [
+            "INSERT INTO chunk_fts_a(chunk_fts_a, rowid, body) VALUES('delete', (SELECT min(id) FROM chunk_fts_a_docsize), 'pump')",
+            "INSERT INTO chunk_fts_a(rowid, body) SELECT min(first_slot), 'zebra' FROM document_version WHERE died IS NULL",
+        ],
+        "lexical table",
+    ),
+    Damage("names deleted", ["DELETE FROM document_name"], "versions are found by their names"),
+    Damage(
+        "a name too many",
+        ["INSERT INTO document_name SELECT max(version_id), 'ghost' FROM document_version"],
+        "versions are found by their names",
+    ),
+    Damage(
+        "names of no version",
+        ["INSERT INTO document_name VALUES(9999, 'ghost')"],
+        "names belong to versions",
+    ),
+    Damage(
+        "count of documents",
+        ["UPDATE generation SET documents = 77 WHERE generation = 3"],
+        "the head's counts",
+    ),
+    Damage(
+        "count of embedded chunks",
+        ["UPDATE generation SET embedded_chunks = 77 WHERE generation = 3"],
+        "counts of kept generations",
+    ),
+    Damage(
+        "count of an older generation",
+        ["UPDATE generation SET chunks = 77 WHERE generation = 2"],
+        "counts of kept generations",
+    ),
+    Damage(
+        "build of a generation",
+        ["UPDATE generation SET build_id = 77 WHERE generation = 3"],
+        "a generation's build bore its versions",
+    ),
+    Damage("next slot", ["UPDATE head SET next_slot = 1"], "slots lie below the next slot"),
+    Damage("head missing", ["DELETE FROM head"], "there is one head"),
+    Damage(
+        "head moved back", ["UPDATE head SET generation = 2"], "the head names the last generation"
+    ),
+    Damage(
+        "head not kept",
+        ["UPDATE generation SET is_kept = 0 WHERE generation = 3"],
+        "the head names the last generation",
+    ),
+    Damage(
+        "unused parses not listed",
+        [
+            "DELETE FROM unused_parse",
+            "INSERT INTO parse SELECT 9999, content_id, 'other', language, title, date, tags, aliases, front_matter, chunks, check8 FROM parse LIMIT 1",
+        ],
+        "listed as unused",
+    ),
+    Damage(
+        "list of what is not there",
+        ["INSERT INTO unused_parse VALUES(9999)", "INSERT INTO unused_text VALUES(9999, 'x')"],
+        "unused",
+    ),
+    Damage("index dropped", ["DROP INDEX version_parse"], "schema is as it was made"),
+    Damage(
+        "index without its rows",
+        ["UPDATE link SET key = 'valve'"],
+        "well-formed",
+        passes_index="link_key",
+        before=["UPDATE link SET key = 'moved'"],
+    ),
+    Damage("trigger dropped", ["DROP TRIGGER IF EXISTS version_kept"], "schema is as it was made"),
+    Damage(
+        "view changed",
+        ["DROP VIEW v_document", "CREATE VIEW v_document AS SELECT 1 AS one"],
+        "schema is as it was made",
+    ),
+    Damage(
+        "key changed",
+        ["UPDATE embedding_text SET key = zeroblob(32) WHERE text_id = 1"],
+        "chunks have the key of their text",
+    ),
+    Damage(
+        "key deleted",
+        ["DELETE FROM embedding_text WHERE text_id = 1"],
+        "chunks have the key of their text",
+    ),
+    Damage(
+        "chunk with another text",
+        ["UPDATE chunk SET text_id = 2 WHERE text_id = 1"],
+        "chunks have the key of their text",
+    ),
+    Damage(
+        "width of a space",
+        ["UPDATE vector_space SET dimensions = 77"],
+        "vectors give their checksum",
+    ),
+    Damage(
+        "text of no parse",
+        [
+            "INSERT INTO content VALUES(9999, x'00', 4, 9999)",
+            "INSERT INTO content_piece VALUES(9999, 'text', x'00')",
+        ],
+        "every content has a parse",
+    ),
+    Damage(
+        "pieces of no text",
+        ["INSERT INTO content_piece VALUES(9999, 'text', x'00')"],
+        "every piece has its content",
+    ),
+    Damage(
+        "rows of no parse",
+        ["INSERT INTO section VALUES(9999, 0, 0, 1, 0, 0, '[]', 'body')"],
+        "have a parse",
+    ),
+    Damage(
+        "vector of no text",
+        ["INSERT INTO vector SELECT (1 << 40) | 9999, norm, f32, check8 FROM vector LIMIT 1"],
+        "vectors belong to a space",
+    ),
+    Damage(
+        "refusal beside a vector",
+        ["INSERT INTO vector_refusal SELECT 1, min(vector_id) & 1099511627775, 'x', 0 FROM vector"],
+        "a refused text has no vector",
+    ),
+    Damage(
+        "unknown reason",
+        ["INSERT INTO refused_document VALUES(1, 'x.md', 'whim', '', '', 0)"],
+        "sources and refusals can be read",
+    ),
+    Damage(
+        "refusal that is no UTF-8",
+        ["INSERT INTO refused_document VALUES(1, 'x.md', 'binary', CAST(x'ff' AS TEXT), '', 0)"],
+        "UTF-8",
+    ),
+    Damage(
+        "mount points",
+        ["UPDATE source SET mount_points = '[' WHERE source_id = 1"],
+        "sources and refusals can be read",
+    ),
+    Damage(
+        "tag of a generation that is not there",
+        ["INSERT INTO tag VALUES('old', 77, '2026-01-01T00:00:00Z')"],
+        "tags name kept generations",
+    ),
+    Damage("time of a tag", ["UPDATE tag SET tagged_at = 'yesterday'"], "tags say when"),
+    Damage(
+        "time of a generation",
+        ["UPDATE generation SET published_at = 'soon' WHERE generation = 2"],
+        "generations say when",
+    ),
+    Damage(
+        "restored generation",
+        ["UPDATE generation SET restored = 9 WHERE generation = 2"],
+        "generations restore earlier ones",
+    ),
+    Damage(
+        "removal of no build",
+        ["INSERT INTO build_removes VALUES(77, 1)"],
+        "unfinished builds end live versions",
+    ),
+)
+"""What can be made anew or is needed by nothing; the base index has three generations, the last one the head."""
+
+_OF_PUMP = "(SELECT parse_id FROM document_version WHERE document_id = 'pump.md' AND died IS NULL)"
+_CONTENT_OF_PUMP = f"(SELECT content_id FROM parse WHERE parse_id = {_OF_PUMP})"
+_PIECE_OF_PUMP = f"(SELECT first_piece FROM content WHERE content_id = {_CONTENT_OF_PUMP})"
+
+LOST = (
+    Damage(
+        "text",
+        [
+            f"UPDATE content_piece SET body = 'x' || substr(body, 2) WHERE piece_id = {_PIECE_OF_PUMP}"
+        ],
+        "texts give their checksum",
+    ),
+    Damage(
+        "text that is no UTF-8",
+        [
+            f"UPDATE content_piece SET body = CAST(x'ff' || substr(CAST(body AS BLOB), 2) AS TEXT) WHERE piece_id = {_PIECE_OF_PUMP}"
+        ],
+        "texts give their checksum",
+    ),
+    Damage(
+        "text and its checksum",
+        [f"UPDATE content SET digest = zeroblob(32) WHERE content_id = {_CONTENT_OF_PUMP}"],
+        "texts give their digest",
+    ),
+    Damage(
+        "length of a text",
+        [f"UPDATE content SET chars = chars - 1 WHERE content_id = {_CONTENT_OF_PUMP}"],
+        "texts give their digest",
+    ),
+    Damage(
+        "piece",
+        [f"DELETE FROM content_piece WHERE piece_id = {_PIECE_OF_PUMP}"],
+        "texts give their checksum",
+    ),
+    Damage(
+        "content",
+        [f"DELETE FROM content WHERE content_id = {_CONTENT_OF_PUMP}"],
+        "every parse has its content",
+    ),
+    Damage(
+        "parse",
+        [f"UPDATE parse SET title = 'Other' WHERE parse_id = {_OF_PUMP}"],
+        "parses give their checksum",
+    ),
+    Damage(
+        "parse row",
+        [f"DELETE FROM parse WHERE parse_id = {_OF_PUMP}"],
+        "every version has its parse",
+    ),
+    Damage(
+        "section",
+        [f"DELETE FROM section WHERE parse_id = {_OF_PUMP} AND ord = 0"],
+        "parses give their checksum",
+    ),
+    Damage(
+        "chunk",
+        [f"UPDATE chunk SET start_char = start_char + 1 WHERE parse_id = {_OF_PUMP} AND ord = 0"],
+        "parses give their checksum",
+    ),
+    Damage(
+        "chunk row",
+        [f"DELETE FROM chunk WHERE parse_id = {_OF_PUMP} AND ord = 1"],
+        "parses give their checksum",
+    ),
+    Damage(
+        "version",
+        [
+            "UPDATE document_version SET title = 'Other' WHERE document_id = 'pump.md' AND died IS NULL"
+        ],
+        "versions give their checksum",
+    ),
+    Damage(
+        "birth",
+        ["UPDATE document_version SET born = 999 WHERE document_id = 'pump.md' AND died IS NULL"],
+        "a generation's build bore its versions",
+    ),
+    Damage(
+        "parse of a version",
+        [
+            "UPDATE document_version SET parse_id = (SELECT parse_id FROM document_version WHERE document_id = 'twin.md') WHERE document_id = 'pump.md' AND died IS NULL"
+        ],
+        "well-formed",
+        passes_index="version_parse",
+    ),
+    Damage(
+        "slot",
+        [
+            "UPDATE document_version SET first_slot = 4000 WHERE document_id = 'pump.md' AND died IS NULL"
+        ],
+        "well-formed",
+        passes_index="version_slot",
+    ),
+    Damage(
+        "text of a chunk",
+        [f"UPDATE chunk SET text_id = NULL WHERE parse_id = {_OF_PUMP} AND ord = 0"],
+        "well-formed",
+        passes_index="chunk_text",
+    ),
+)
+"""What only the file `pump.md`, which the head has, can bring back."""
+
+_VECTOR_OF_PUMP = f"(1 << 40) | (SELECT min(text_id) FROM chunk WHERE parse_id = {_OF_PUMP})"
+
+VECTORS = (
+    Damage(
+        "bytes of a vector",
+        [
+            f"UPDATE vector SET f32 = CAST(x'2a' || substr(f32, 2) AS BLOB) WHERE vector_id = {_VECTOR_OF_PUMP}"
+        ],
+        "vectors give their checksum",
+    ),
+    Damage(
+        "norm of a vector",
+        [f"UPDATE vector SET norm = norm + 1e-14 WHERE vector_id = {_VECTOR_OF_PUMP}"],
+        "vectors give their checksum",
+    ),
+    Damage("a vector", [f"DELETE FROM vector WHERE vector_id = {_VECTOR_OF_PUMP}"], "has a vector"),
+)
+"""One vector of a text that the head has."""
