@@ -661,6 +661,34 @@ class Index:
             remaining=tuple(self.check(cancel=cancel, step=step)),
         )
 
+    def salvage(self, out: str | os.PathLike[str], *, wait_s: float = 0.0) -> RepairReport:
+        """Copy what can be read into a new index at `out` and repair that; this file stays as it is.
+
+        For files of which pages are damaged, which `repair` refuses.
+
+        Returns:
+            What the repair of the new index did; tables that could not be read in full are named
+            first.
+
+        Raises:
+            UsageError: there is something at `out`.
+            StorageError: it cannot be written.
+            CorruptIndexError: not even the list of tables can be read.
+        """
+        from dataclasses import replace
+
+        from sqlindex.indexing.repair import Mended
+        from sqlindex.store.salvage import salvage
+
+        with self._file.writing("salvage", wait_s=wait_s) as writer:
+            torn = salvage(writer.connection, Path(out))
+        with Index.open(out) as index:
+            report = index.repair()
+        return replace(
+            report,
+            mended=(*(Mended(f"rows of table {table}", "lost") for table in torn), *report.mended),
+        )
+
 
 def _distinct_ids(ids: Iterable[str]) -> frozenset[str]:
     if isinstance(ids, str):

@@ -23,17 +23,27 @@ _DONE = {
 
 
 @click.command("repair")
+@click.option(
+    "--salvage",
+    "out",
+    metavar="NEW.db",
+    type=click.Path(path_type=Path),
+    help="Copy what can be read into a new file, and repair that.",
+)
 @json_option
 @wait_option
 @db_option
-def command(as_json: bool, wait_s: float, db: Path) -> int:
+def command(out: Path | None, as_json: bool, wait_s: float, db: Path) -> int:
     """Make derived rows anew, and go on without rows that are lost.
 
     Exits with 0 if all is whole again, with 5 if something was lost that a refresh or indexing
     again brings back, with 6 if a fault remains.
     """
     with Index.open(db) as index, cancelled_by_signals() as cancel:
-        report = index.repair(cancel=cancel, wait_s=wait_s)
+        if out is None:
+            report = index.repair(cancel=cancel, wait_s=wait_s)
+        else:
+            report = index.salvage(out, wait_s=wait_s)
     if as_json:
         print_json(
             {

@@ -299,7 +299,7 @@ class Searcher:
         if chunk is None:
             raise CorruptIndexError(
                 f"slot {found.slot} was found and belongs to no chunk of generation {head.generation}",
-                hint="run 'sqlindex check'",
+                hint="run 'sqlindex repair'",
             )
         return Hit(
             **provenance(chunk, self._uri_of),
@@ -321,7 +321,7 @@ def provenance(chunk: ChunkRow, uri_of: Callable[[ChunkRow], str | None]) -> dic
     if content_fingerprint(chunk.text) != chunk.fingerprint:
         raise CorruptIndexError(
             f"the span of slot {chunk.slot} in document {chunk.document_id!r} is damaged",
-            hint="run 'sqlindex check', restore a backup or index again",
+            hint="run 'sqlindex repair', or restore a backup",
         )
     return {
         "source": chunk.source,

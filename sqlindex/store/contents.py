@@ -78,7 +78,7 @@ def read_content(connection: Connection, content_id: int) -> str:
     """
     found = connection.execute(_SPAN_OF, {"content_id": content_id}).fetchone()
     if found is None:
-        raise CorruptIndexError(f"content {content_id} is missing", hint="run 'sqlindex check'")
+        raise CorruptIndexError(f"content {content_id} is missing", hint="run 'sqlindex repair'")
     chars, first_piece = found
     return _read(connection, first_piece, 0, chars)
 
@@ -99,12 +99,12 @@ def _read(connection: Connection, first_piece: int, start_char: int, end_char: i
         if not isinstance(body, str) or check8(stored_bytes(body)) != check:
             raise CorruptIndexError(
                 f"text piece {piece_id} is damaged",
-                hint="run 'sqlindex check', restore a backup or index again",
+                hint="run 'sqlindex repair', or restore a backup",
             )
         bodies.append(body)
     if len(bodies) != last - first + 1:
         raise CorruptIndexError(
-            f"text pieces {first} to {last} are incomplete", hint="run 'sqlindex check'"
+            f"text pieces {first} to {last} are incomplete", hint="run 'sqlindex repair'"
         )
     offset = (first - first_piece) * PIECE_CHARS
     text = bodies[0] if len(bodies) == 1 else "".join(bodies)

@@ -225,7 +225,7 @@ def translate(exc: Exception, path: Path) -> SqlindexError:
     if primary == 11 or "malformed" in text:
         return CorruptIndexError(
             f"index {path} is damaged: {text}",
-            hint="run 'sqlindex check', restore a backup or index again",
+            hint="run 'sqlindex repair', or restore a backup",
         )
     if primary == 14 or "unable to open" in text:
         return StorageError(
@@ -243,7 +243,7 @@ def translate(exc: Exception, path: Path) -> SqlindexError:
         )
     if primary == 9 or text == "interrupted":
         return StorageError(f"work on index {path} was interrupted")
-    return CorruptIndexError(f"index {path}: {text}", hint="run 'sqlindex check'")
+    return CorruptIndexError(f"index {path}: {text}", hint="run 'sqlindex repair'")
 
 
 def is_damage(exc: Exception) -> bool:

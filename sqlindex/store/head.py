@@ -37,7 +37,7 @@ def read_head(connection: Connection) -> Head:
     if found is None:
         raise CorruptIndexError(
             "the head names no published generation",
-            hint="run 'sqlindex check', restore a backup or index again",
+            hint="run 'sqlindex repair', or restore a backup",
         )
     return Head(*found)
 

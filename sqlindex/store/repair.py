@@ -15,7 +15,7 @@ from sqlindex.cancellation import CancelToken
 from sqlindex.errors import CorruptIndexError
 from sqlindex.store.damage import UNREADABLE, index_disagreements, schema_faults
 from sqlindex.store.documents import damaged_versions
-from sqlindex.store.driver import Connection
+from sqlindex.store.driver import Connection, DatabaseError, is_damage
 from sqlindex.store.generations import fill_table
 from sqlindex.store.head import read_head
 from sqlindex.store.invariants import (
@@ -74,7 +74,26 @@ _DELETE_VERSION = "DELETE FROM document_version WHERE version_id = ?"
 _DELETE_REMOVAL = "DELETE FROM build_removes WHERE version_id = ?"
 
 _HEADS = "SELECT generation, lexical FROM head"
-_LAST_GENERATION = "SELECT max(generation) FROM generation"
+# The head's row may be there while the row of its generation is lost.
+_LAST_GENERATION = """
+    SELECT max(generation) FROM (
+      SELECT generation FROM generation
+      UNION ALL SELECT h.generation FROM head h JOIN document_version d ON h.generation IN (d.born, d.died)
+      UNION ALL SELECT max(born) FROM document_version WHERE NOT EXISTS (SELECT 1 FROM generation))
+"""
+_GAPS = """
+    WITH RECURSIVE numbered(generation) AS (
+      SELECT 0 UNION ALL SELECT generation + 1 FROM numbered WHERE generation < :last)
+    SELECT generation FROM numbered WHERE generation NOT IN (SELECT generation FROM generation)
+"""
+_FILL_GAP = """
+    INSERT INTO generation(generation, build_id, published_at, cause, analyzer, documents, chunks, embedded_chunks,
+      added, changed, removed, renamed, embedded, is_kept)
+    VALUES(:generation, coalesce((SELECT min(build_id) FROM document_version WHERE born = :generation), -:generation),
+      coalesce((SELECT published_at FROM generation WHERE generation < :generation ORDER BY generation DESC LIMIT 1),
+               '1970-01-01T00:00:00Z'),
+      'repair', '', 0, 0, 0, 0, 0, 0, 0, 0, :generation = :last)
+"""
 _PUT_HEAD = "INSERT OR REPLACE INTO head VALUES(1, :generation, :next_slot, :lexical)"
 _NEXT_SLOT = """
     SELECT max(coalesce((SELECT max(first_slot + max(chunks, 1)) FROM document_version WHERE born IS NOT NULL), 1),
@@ -223,14 +242,19 @@ def mend_structure(connection: Connection) -> list[tuple[str, bool]]:
 
 
 def _messages(connection: Connection) -> list[str]:
-    rows = connection.execute("PRAGMA integrity_check(1000)").fetchall()
+    try:
+        rows = connection.execute("PRAGMA integrity_check(1000)").fetchall()
+    except DatabaseError as exc:
+        if not is_damage(exc):
+            raise
+        raise _unreadable(str(exc)) from exc
     return [row[0] for row in rows if row[0] != "ok"]
 
 
 def _unreadable(message: str) -> CorruptIndexError:
     return CorruptIndexError(
-        f"pages of the file are damaged, which cannot be repaired: {message}",
-        hint="restore a backup, or index into a new file",
+        f"pages of the file are damaged, which cannot be repaired in place: {message}",
+        hint="copy what can be read into a new file (sqlindex repair --salvage NEW.db), or restore a backup",
     )
 
 
@@ -295,11 +319,14 @@ def forget_suspects(connection: Connection) -> None:
 def mend_generations(connection: Connection) -> Iterator[tuple[str, bool]]:
     """Head and generation rows, as far as versions and spaces say how they must be."""
     last = connection.execute(_LAST_GENERATION).fetchone()[0]
-    heads = connection.execute(_HEADS).fetchall()
     if last is None:
         raise CorruptIndexError(
             "there is no generation", hint="restore a backup, or index into a new file"
         )
+    for (generation,) in connection.execute(_GAPS, {"last": last}).fetchall():
+        connection.execute(_FILL_GAP, {"generation": generation, "last": last})
+        yield f"what is told of generation {generation}", True
+    heads = connection.execute(_HEADS).fetchall()
     if len(heads) != 1 or heads[0][0] != last or heads[0][1] not in ("a", "b"):
         lexical = heads[0][1] if heads and heads[0][1] in ("a", "b") else "a"
         next_slot = connection.execute(_NEXT_SLOT).fetchone()[0]

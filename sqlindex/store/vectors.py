@@ -114,7 +114,7 @@ def space_of(connection: Connection, space_id: int) -> tuple[str, int]:
     """
     found = connection.execute(_SPACE_BY_ID, {"space_id": space_id}).fetchone()
     if found is None:
-        raise CorruptIndexError(f"vector space {space_id} is missing", hint="run 'sqlindex check'")
+        raise CorruptIndexError(f"vector space {space_id} is missing", hint="run 'sqlindex repair'")
     return found[0], found[1]
 
 

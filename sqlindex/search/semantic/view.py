@@ -86,7 +86,7 @@ class GenerationView:
         if is_stray.any():
             raise CorruptIndexError(
                 f"the lexical table names slot {wanted[is_stray][0]}, which holds no chunk",
-                hint="run 'sqlindex check'",
+                hint="run 'sqlindex repair'",
             )
         return self.by_slot[at]
 
