@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from sqlindex import Index
 from sqlindex.store.driver import connect
 from sqlindex.store.migrate import expected_schema
+from sqlindex.testing import HashingEmbedder
 
 
 @dataclass(frozen=True, slots=True)
@@ -372,3 +374,89 @@ VECTORS = (
     Damage("a vector", [f"DELETE FROM vector WHERE vector_id = {_VECTOR_OF_PUMP}"], "has a vector"),
 )
 """One vector of a text that the head has."""
+
+OTHERS = (
+    Damage(
+        "an unfinished repair",
+        ["INSERT INTO setting VALUES('suspect_versions', '[]')"],
+        "no repair is unfinished",
+    ),
+    Damage(
+        "death",
+        ["UPDATE document_version SET died = 999 WHERE document_id = 'gone.md'"],
+        "versions end in published generations",
+    ),
+    Damage("source", ["DELETE FROM source"], "every version has its source"),
+    Damage(
+        "overlapping slots",
+        [
+            "UPDATE document_version SET first_slot = first_slot - 1 WHERE first_slot = (SELECT min(first_slot + 2) FROM document_version WHERE chunks = 2)"
+        ],
+        "slots do not overlap",
+    ),
+    Damage(
+        "a staged version of no build",
+        ["UPDATE document_version SET born = NULL, died = NULL WHERE document_id = 'gone.md'"],
+        "staged versions belong to an unfinished build",
+    ),
+    Damage(
+        "generation",
+        ["DELETE FROM generation WHERE generation = 2"],
+        "generations are numbered without a gap",
+    ),
+    Damage(
+        "the last generation",
+        ["DELETE FROM generation WHERE generation = 3"],
+        "the head names the last generation",
+    ),
+    Damage(
+        "space", ["DELETE FROM vector_space"], "generations are searched with a space that is there"
+    ),
+    Damage("tag", ["UPDATE tag SET generation = 2"], "well-formed", passes_index="tag_generation"),
+    Damage(
+        "kept",
+        ["UPDATE generation SET is_kept = 0 WHERE generation = 1"],
+        "tags name kept generations",
+    ),
+    Damage(
+        "a text nobody lists",
+        ["INSERT INTO embedding_text VALUES(9999, x'00')"],
+        "a text without a chunk is listed as unused",
+    ),
+    Damage(
+        "a list with no time",
+        ["INSERT INTO unused_text SELECT min(text_id), 'once' FROM embedding_text"],
+        "unused texts and spaces are there",
+    ),
+    Damage(
+        "a page count",
+        ["UPDATE parse SET chunks = 9 WHERE parse_id = (SELECT min(parse_id) FROM parse)"],
+        "every parse has its chunks",
+    ),
+)
+"""Faults that take more along than one document, or that a repair only ends."""
+
+FILES = {
+    "pump.md": "# Pump\n\nThe pump runs at low pressure, see [valve](valve.md).\n\n## Service\n\nGrease the pump.\n",
+    "twin.md": "# Twin\n\nA twin of the archive, no water at all.\n\n## Service\n\nLeave it alone.\n",
+    "valve.md": "# Valve\n\nA valve closes.\n",
+    "old.md": "# Letter\n\nAn archive letter about the valve.\n",
+}
+
+
+def make_base(db: Path, folder: Path) -> None:
+    """An index of three generations over a folder, as the damages above expect it."""
+    with Index.open(db, create=True, embedder=HashingEmbedder(16)) as index:
+        (folder / "gone.md").write_text("# Gone\n\nquartz lamp\n")
+        for name, text in FILES.items():
+            (folder / name).write_text(text.replace("low", "high"))
+        index.add_source(folder)
+        index.refresh()
+        (folder / "gone.md").unlink()
+        index.refresh()
+        (folder / "pump.md").write_text(FILES["pump.md"])
+        index.refresh()
+        assert index.check() == []
+    connection = connect(db, "rw")
+    connection.execute("INSERT INTO tag VALUES('first', 1, '2026-11-30T12:00:00Z')")
+    connection.close()

@@ -135,7 +135,8 @@ def repair(
         rows.mend_counts(connection)
         if rows.mend_next_slot(connection):
             note("rebuilt", ["the next slot"])
-        rows.forget_suspects(connection)
+        if rows.forget_suspects(connection):
+            note("rebuilt", ["what an index and its table disagreed on"])
     step("keys and vectors")
     with writer.transaction():
         rows.mend_keys(connection, damage.keys)

@@ -194,7 +194,7 @@ def translated_errors(path: Path) -> Iterator[None]:
     """Turn the driver's exceptions into ours, naming the file and what to do."""
     try:
         yield
-    except DatabaseError as exc:
+    except (DatabaseError, UnicodeDecodeError) as exc:  # a message that quotes damaged bytes
         raise translate(exc, path) from exc
 
 

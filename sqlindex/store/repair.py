@@ -311,9 +311,10 @@ def suspect_versions(connection: Connection) -> list[int]:
     return [] if stored is None else json.loads(stored)
 
 
-def forget_suspects(connection: Connection) -> None:
-    """End a repair: what was suspect is gone."""
-    connection.execute("DELETE FROM setting WHERE name = ?", (SUSPECTS_SETTING,))
+def forget_suspects(connection: Connection) -> bool:
+    """End a repair, as what was suspect is gone; whether anything was."""
+    ended = connection.execute("DELETE FROM setting WHERE name = ?", (SUSPECTS_SETTING,))
+    return ended.rowcount > 0
 
 
 def mend_generations(connection: Connection) -> Iterator[tuple[str, bool]]:

@@ -16,7 +16,7 @@ from sqlindex.errors import CorruptIndexError, RebuildRequiredError, StorageErro
 from sqlindex.model.requests import MODES
 from sqlindex.store.driver import connect
 from sqlindex.testing import HashingEmbedder
-from tests.damage import DERIVED, LOST, VECTORS, Damage, inflict
+from tests.damage import DERIVED, LOST, OTHERS, VECTORS, Damage, inflict, make_base
 from tests.faults import (
     FaultPlan,
     State,
@@ -30,12 +30,6 @@ from tests.faults import (
 )
 
 QUERIES = ("pump", "valve", "archive letter")
-FILES = {
-    "pump.md": "# Pump\n\nThe pump runs at low pressure, see [valve](valve.md).\n\n## Service\n\nGrease the pump.\n",
-    "twin.md": "# Twin\n\nA twin of the archive, no water at all.\n\n## Service\n\nLeave it alone.\n",
-    "valve.md": "# Valve\n\nA valve closes.\n",
-    "old.md": "# Letter\n\nAn archive letter about the valve.\n",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,20 +64,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Base]:
         folder.mkdir()
         db = scratch / "base" / "index.db"
         db.parent.mkdir()
-        with Index.open(db, create=True, embedder=HashingEmbedder(16)) as index:
-            (folder / "gone.md").write_text("# Gone\n\nquartz lamp\n")
-            for name, text in FILES.items():
-                (folder / name).write_text(text.replace("low", "high"))
-            index.add_source(folder)
-            index.refresh()
-            (folder / "gone.md").unlink()
-            index.refresh()
-            (folder / "pump.md").write_text(FILES["pump.md"])
-            index.refresh()
-            assert index.check() == []
-        connection = connect(db, "rw")
-        connection.execute("INSERT INTO tag VALUES('first', 1, '2026-11-30T12:00:00Z')")
-        connection.close()
+        make_base(db, folder)
         yield Base(db, folder, scratch / "copies", _observed(db))
 
 
@@ -226,6 +207,25 @@ def test_damaged_truth_is_named_and_bypassed_and_a_refresh_brings_it_back(
 
 
 @pytest.mark.req("A-29")
+@pytest.mark.parametrize("damage", OTHERS, ids=_ids(OTHERS))
+def test_what_a_repair_leaves_is_whole(base: Base, damage: Damage) -> None:
+    db = base.copy(damage.name, damage)
+    _finds(db, damage)
+    index, embedder = _open(db)
+    with index:
+        report = index.repair()
+        assert report.mended
+        assert report.remaining == ()
+        assert index.repair().mended == ()
+        assert embedder.document_calls == 0
+        if not index.status().sources:
+            index.add_source(base.folder)
+        index.refresh()
+        assert index.check() == []
+    assert _observed(db).content() == base.state.content()
+
+
+@pytest.mark.req("A-29")
 def test_a_damaged_text_of_an_older_generation_leaves_the_head_as_it_is(base: Base) -> None:
     piece = "SELECT first_piece FROM content c JOIN parse p USING(content_id) JOIN document_version d USING(parse_id) WHERE d.document_id = 'gone.md'"
     damage = Damage(
@@ -335,26 +335,59 @@ def _repair(db: Path) -> None:
     assert embedder.document_calls == 0
 
 
-@pytest.mark.req("A-29")
-def test_pages_that_cannot_be_read_are_told_and_nothing_is_changed(base: Base) -> None:
-    db = base.copy("pages")
+def _break_page(db: Path, name: str) -> bytes:
+    """Overwrite the first page of a table or index; the file's bytes then."""
     connection = connect(db, "rw")
-    root, size = connection.execute(
-        "SELECT (SELECT rootpage FROM sqlite_schema WHERE name = 'section'), (SELECT page_size FROM pragma_page_size)"
-    ).fetchone()
+    root = connection.execute(
+        "SELECT rootpage FROM sqlite_schema WHERE name = ?", (name,)
+    ).fetchone()[0]
+    size = connection.execute("PRAGMA page_size").fetchone()[0]
     connection.close()
     content = bytearray(db.read_bytes())
     content[(root - 1) * size : root * size] = b"\xa5" * size
     db.write_bytes(content)
+    return bytes(content)
+
+
+@pytest.mark.req("A-29")
+def test_pages_that_cannot_be_read_are_told_and_nothing_is_changed(base: Base) -> None:
+    db = base.copy("pages")
+    content = _break_page(db, "section")
     index, _ = _open(db)
     with index:
         assert any("well-formed" in finding.invariant for finding in index.check())
         with pytest.raises(CorruptIndexError, match="cannot be repaired") as caught:
             index.repair()
-    assert "backup" in caught.value.hint
+    assert "--salvage" in caught.value.hint
     told = sqlindex("repair", "--db", db)
     assert told.code == 6
-    assert db.read_bytes() == bytes(content)
+    saved = base.scratch / "saved.db"
+    salvaged = sqlindex("repair", "--salvage", saved, "--db", db)
+    assert salvaged.code == 5
+    assert "rows of table section: lost" in salvaged.out
+    again = sqlindex("repair", "--salvage", saved, "--db", db)
+    assert again.code == 2
+    assert db.read_bytes() == content
+    index, _ = _open(saved)
+    with index:
+        assert index.status().documents == 0
+        assert index.refresh().embedded == 0
+        assert index.check() == []
+    assert _observed(saved).content() == base.state.content()
+
+
+@pytest.mark.req("A-29")
+def test_a_file_with_a_damaged_index_page_is_salvaged_whole(base: Base) -> None:
+    db = base.copy("index page")
+    _break_page(db, "version_parse")
+    index, _ = _open(db)
+    with index:
+        with pytest.raises(CorruptIndexError, match="in place"):
+            index.repair()
+        report = index.salvage(base.scratch / "whole.db")
+    assert report.remaining == ()
+    assert not report.needs_refresh
+    assert _observed(base.scratch / "whole.db") == base.state
 
 
 @pytest.mark.req("A-29", "C-2")
