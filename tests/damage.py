@@ -250,7 +250,7 @@ DERIVED = (
     Damage(
         "removal of no build",
         ["INSERT INTO build_removes VALUES(77, 1)"],
-        "unfinished builds end live versions",
+        "what ends with a build belongs to an unfinished one",
     ),
 )
 """What can be made anew or is needed by nothing; the base index has three generations, the last one the head."""
@@ -376,6 +376,11 @@ VECTORS = (
 """One vector of a text that the head has."""
 
 OTHERS = (
+    Damage(
+        "plan of a build",
+        ["INSERT INTO build VALUES(77, 3, 'now', NULL, '', '{')"],
+        "unfinished builds can be read",
+    ),
     Damage(
         "an unfinished repair",
         ["INSERT INTO setting VALUES('suspect_versions', '[]')"],

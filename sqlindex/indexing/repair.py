@@ -16,18 +16,15 @@ from sqlindex.cancellation import CancelToken
 from sqlindex.chunking.embedding_text import embedding_key
 from sqlindex.chunking.identity import content_fingerprint
 from sqlindex.indexing.build import text_at
+from sqlindex.indexing.publishing import publish_build
+from sqlindex.indexing.report import no_progress
 from sqlindex.store import repair as rows
+from sqlindex.store.builds import begin_build, drop_build, unreadable_builds
 from sqlindex.store.check import Finding, lexical_faults, slot_faults
 from sqlindex.store.damage import CHUNK_FINGERPRINT, CHUNK_KEY, UNREADABLE, text_faults
 from sqlindex.store.documents import stage_removals
 from sqlindex.store.driver import Connection, DatabaseError, is_damage, read_any_text
-from sqlindex.store.generations import (
-    ChangeCounts,
-    begin_build,
-    publish,
-    stage_lexical,
-)
-from sqlindex.store.lexical import LexicalTable
+from sqlindex.store.generations import ChangeCounts
 from sqlindex.store.links import remake_names, wrong_names
 from sqlindex.store.parses import damaged_parses
 from sqlindex.store.sources import drop_file_stats
@@ -113,6 +110,9 @@ def repair(
     with writer.transaction():
         for what, outcome in rows.mend_sources(connection):
             note(cast(Outcome, outcome), [what])
+    for build_id in unreadable_builds(connection):
+        drop_build(writer, build_id)
+        note("dropped", [f"unfinished build {build_id}"])
     step("rows and texts")
     damage = _find_damage(connection)
     step("lexical rows")
@@ -204,20 +204,18 @@ def _end_documents(writer: Writer, lost: list[rows.Version], cancel: CancelToken
     """Publish a generation without these live versions; the lexical table is made anew for it."""
     rows.renew_spare(writer)
     with writer.transaction() as connection:
-        build_id, head = begin_build(connection)
+        build_id, head = begin_build(connection, "", {})
         stage_removals(connection, build_id, (version.version_id for version in lost))
-    spare: LexicalTable = "a" if head.lexical == "b" else "b"
-    stage_lexical(writer, build_id, spare, analyse, cancel)
-    publish(
+    publish_build(
         writer,
         build_id,
         head,
         cause="repair",
         space_id=head.space_id,
-        analyzer=analyzer_fingerprint(),
-        analyse=analyse,
         counts=ChangeCounts(removed=len(lost)),
-        staged_table=spare,
+        staged_fts_chunks=0,  # what is damaged cannot be taken out of the live table
+        cancel=cancel,
+        progress=no_progress,
         also=lambda connection: drop_file_stats(
             connection, [(version.source_id, version.document_id) for version in lost]
         ),

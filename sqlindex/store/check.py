@@ -8,6 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from itertools import zip_longest
 
+from sqlindex.store.builds import unreadable_builds
 from sqlindex.store.damage import UNREADABLE, schema_faults, text_faults
 from sqlindex.store.documents import damaged_versions
 from sqlindex.store.driver import Connection, DatabaseError, connect_scratch, is_damage
@@ -124,6 +125,7 @@ def find_faults(
             if invariant.is_quick or not quick
         ),
         ("sources and refusals can be read", _sources(connection)),
+        ("unfinished builds can be read", _builds(connection)),
         (LEXICAL_ROWS, slot_faults(connection)),
     ]
     if not quick:
@@ -177,6 +179,11 @@ def _sources(connection: Connection) -> Iterator[Finding]:
                 pass
         except UNREADABLE as exc:
             yield Finding("sources and refusals can be read", f"source {source.name!r}: {exc}")
+
+
+def _builds(connection: Connection) -> Iterator[Finding]:
+    for build_id in unreadable_builds(connection):
+        yield Finding("unfinished builds can be read", f"build {build_id}")
 
 
 def _encodable(connection: Connection) -> Iterator[Finding]:

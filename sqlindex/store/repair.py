@@ -119,7 +119,7 @@ _SET_MOMENT = f"""
 """
 _SPACELESS = """
     SELECT generation FROM generation
-    WHERE space_id IS NOT NULL AND space_id NOT IN (SELECT space_id FROM vector_space)
+    WHERE is_kept AND space_id IS NOT NULL AND space_id NOT IN (SELECT space_id FROM vector_space)
 """
 _BAD_RESTORED = """
     SELECT generation FROM generation g WHERE restored IS NOT NULL
@@ -173,9 +173,8 @@ _LITTER = (
         "DELETE FROM document_name WHERE version_id NOT IN (SELECT version_id FROM document_version)",
     ),
     (
-        "removals of no build or live version",
-        """DELETE FROM build_removes WHERE build_id NOT IN (SELECT build_id FROM build)
-           OR version_id NOT IN (SELECT version_id FROM document_version WHERE born IS NOT NULL)""",
+        "removals of no build",
+        "DELETE FROM build_removes WHERE build_id NOT IN (SELECT build_id FROM build)",
     ),
 )
 _LISTS = (
