@@ -21,7 +21,11 @@ SqlindexError
 │   ├── ModelFilesError        model files are missing, damaged or not the pinned ones
 │   ├── InputTooLongError      a text is over the embedder's limit and its policy is to fail
 │   └── BadVectorError         a vector is zero, not finite, or of the wrong width
+├── DeadlineError              reading the index took longer than allowed
+├── UnsafeFileError            the index or a file beside it may be another user's trap
+├── SharedFileSystemError      the index lies where other machines may use it as well
 ├── CorruptIndexError          the file contradicts itself
+│   └── ForeignSchemaError     its tables, triggers or views are not those of this program
 ├── NotAnIndexError            the file is not an index of this program
 │   ├── NoIndexError           there is no file of that name
 │   └── NewerSchemaError       the index was made by a newer version
@@ -184,11 +188,36 @@ class BadVectorError(EmbedderError):
     code = "bad_vector"
 
 
+class DeadlineError(SqlindexError):
+    """Reading the index took longer than allowed."""
+
+    code = "deadline"
+    retryable = True
+
+
+class UnsafeFileError(SqlindexError):
+    """The index or a file beside it is a link, or another user's; nothing was opened."""
+
+    code = "unsafe_file"
+
+
+class SharedFileSystemError(SqlindexError):
+    """The index lies on a file system that other machines use as well; nothing was opened."""
+
+    code = "shared_file_system"
+
+
 class CorruptIndexError(SqlindexError):
     """The file contradicts itself; the message names the row."""
 
     code = "corrupt"
     exit_code = 6
+
+
+class ForeignSchemaError(CorruptIndexError):
+    """The file's tables, indexes, triggers or views are not those that this program makes."""
+
+    code = "foreign_schema"
 
 
 class NotAnIndexError(SqlindexError):

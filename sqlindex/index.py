@@ -59,8 +59,12 @@ class Index:
         search_config: SearchConfig | None = None,
         file_types: FileTypeRegistry | None = None,
         parsers: ParserRegistry | None = None,
+        allow_network: bool = False,
+        trust_owner: bool = False,
     ) -> Index:
         """Open the index at `path`.
+
+        Its files, their owners and its schema are looked at before anything of it is used.
 
         Args:
             path: the SQLite file; its sidecars `-wal`, `-shm` and `-lock` lie beside it.
@@ -71,15 +75,25 @@ class Index:
             search_config: how channels are weighted and fused.
             file_types: which extensions are indexed; the built-in ones if None.
             parsers: the built-in ones if None.
+            allow_network: make, write and follow an index also on a file system that other
+                machines may use; only if no other one does.
+            trust_owner: take files of any owner, and write another user's index.
 
         Raises:
             NoIndexError: there is no such file and `create` is False.
             StorageError: the file or its folder is not accessible.
+            UnsafeFileError: a file beside it is a link or a third user's.
+            SharedFileSystemError: it would be made on a network file system.
             NotAnIndexError: the file is not an index; `NewerSchemaError` if a newer version made it.
         """
         search_config = search_config or SearchConfig()
         file = IndexFile.open(
-            Path(path), make=create, busy_timeout_ms=search_config.busy_timeout_ms
+            Path(path),
+            make=create,
+            busy_timeout_ms=search_config.busy_timeout_ms,
+            deadline_ms=search_config.deadline_ms,
+            allow_network=allow_network,
+            trust_owner=trust_owner,
         )
         wiring = Wiring(
             file,
@@ -361,7 +375,7 @@ class Index:
         """What `refresh` would do now, in documents and embedding inputs; writes nothing."""
         from sqlindex.indexing.refresh import plan
 
-        with self._file.reading() as connection:
+        with self._file.reading(is_timed=False, cancel=cancel) as connection:
             job = self._wiring.job(
                 connection,
                 self._wiring.listings(connection, sources, paths),
@@ -658,9 +672,13 @@ class Index:
         """Every broken invariant of the file; an empty list means none was found.
 
         Args:
-            quick: leave out what reads texts, vectors and postings.
+            quick: leave out what reads texts, chunks, vectors and postings.
             cancel: checked between the parts.
             step: called with the name of each part before it runs.
+
+        Raises:
+            ForeignSchemaError: tables, indexes, triggers or views are not those that this program
+                makes; nothing is read by way of them.
         """
         from sqlindex.analysis.analyser import analyse, analyzer_fingerprint
         from sqlindex.chunking.embedding_text import embedding_key
@@ -678,7 +696,7 @@ class Index:
 
         # A pooled connection can hold FTS5's structure of an earlier generation, which the integrity
         # check of SQLite 3.44 and later takes for the present one and reports as corruption.
-        with self._file.reading(is_new=True) as connection:
+        with self._file.reading(is_new=True, is_timed=False, cancel=token) as connection:
             read_any_text(connection)
             return list(
                 find_faults(
@@ -713,6 +731,7 @@ class Index:
 
         Raises:
             CorruptIndexError: pages of a table are damaged; nothing is changed then.
+            ForeignSchemaError: the file holds what this program did not make and could run.
             LockedError: another writer holds the index.
             CancelledError: cancelled.
         """
@@ -726,7 +745,7 @@ class Index:
             if step is not None:
                 step(name)
 
-        with self._file.writing("repair", wait_s=wait_s, cancel=cancel) as writer:
+        with self._file.writing("repair", wait_s=wait_s, cancel=cancel, is_repair=True) as writer:
             before = writer.connection.execute("SELECT max(generation) FROM generation").fetchone()
             mended = repair(writer, cancel=token, step=next_step)
             generation = read_head(writer.connection).generation
@@ -756,8 +775,8 @@ class Index:
         from sqlindex.indexing.repair import Mended
         from sqlindex.store.salvage import salvage
 
-        with self._file.writing("salvage", wait_s=wait_s) as writer:
-            torn = salvage(writer.connection, Path(out))
+        with self._file.writing("salvage", wait_s=wait_s, is_repair=True) as writer:
+            torn = salvage(writer.connection, writer.path, Path(out))
         with Index.open(out) as index:
             report = index.repair()
         return replace(

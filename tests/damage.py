@@ -8,7 +8,8 @@ from pathlib import Path
 
 from sqlindex import Index
 from sqlindex.store.driver import connect
-from sqlindex.store.migrate import expected_schema
+from sqlindex.store.expected_schema import expected_objects
+from sqlindex.store.header import SCHEMA_VERSION
 from sqlindex.testing import HashingEmbedder
 
 
@@ -19,7 +20,8 @@ class Damage:
     Attributes:
         name: for the test's id.
         statements: make it.
-        finding: a part of the name of the invariant that `check` must report.
+        finding: a part of the name of the invariant that `check` must report; `schema` if the
+            file is not even opened.
         passes_index: an index that is not told, so that it disagrees with its table.
         before: statements that it is told.
     """
@@ -33,11 +35,10 @@ class Damage:
 
 def inflict(db: Path, damage: Damage) -> None:
     """Damage an index that no process has open."""
-    connection = connect(db, "rw")
+    connection = connect(db, "rw", is_repair=True)
     try:
-        triggers = [
-            (name, sql) for name, (kind, sql) in expected_schema().items() if kind == "trigger"
-        ]
+        objects = expected_objects(SCHEMA_VERSION).values()
+        triggers = [(name, sql) for kind, name, _, sql in objects if kind == "trigger"]
         for name, _ in triggers:
             connection.execute(f"DROP TRIGGER IF EXISTS {name}")
         connection.execute("PRAGMA ignore_check_constraints=ON")
@@ -59,7 +60,6 @@ def inflict(db: Path, damage: Damage) -> None:
             connection.execute("PRAGMA writable_schema=RESET")
         is_schema = any(word in " ".join(damage.statements) for word in ("DROP TRIGGER",))
         for _, sql in () if is_schema else triggers:
-            assert sql is not None
             connection.execute(sql)
     finally:
         connection.close()
@@ -89,9 +89,9 @@ DERIVED = (
         "lexical table holds its totals",
     ),
     Damage("lexical version deleted", ["DELETE FROM chunk_fts_a_config"], "lexical table"),
-    Damage("lexical part dropped", ["DROP TABLE chunk_fts_a_docsize"], "schema is as it was made"),
-    Damage("lexical table dropped", ["DROP TABLE chunk_fts_a"], "schema is as it was made"),
-    Damage("spare lexical table dropped", ["DROP TABLE chunk_fts_b"], "schema is as it was made"),
+    Damage("lexical part dropped", ["DROP TABLE chunk_fts_a_docsize"], "schema"),
+    Damage("lexical table dropped", ["DROP TABLE chunk_fts_a"], "schema"),
+    Damage("spare lexical table dropped", ["DROP TABLE chunk_fts_b"], "schema"),
     Damage(
         "wrong posting",
         [
@@ -99,6 +99,11 @@ DERIVED = (
             "INSERT INTO chunk_fts_a(rowid, body) SELECT min(first_slot), 'zebra' FROM document_version WHERE died IS NULL",
         ],
         "lexical table",
+    ),
+    Damage(
+        "lexical setting",
+        ["INSERT INTO chunk_fts_a_config VALUES('rank', 'bm25(1.0)')"],
+        "schema",
     ),
     Damage("names deleted", ["DELETE FROM document_name"], "versions are found by their names"),
     Damage(
@@ -154,7 +159,7 @@ DERIVED = (
         ["INSERT INTO unused_parse VALUES(9999)", "INSERT INTO unused_text VALUES(9999, 'x')"],
         "unused",
     ),
-    Damage("index dropped", ["DROP INDEX version_parse"], "schema is as it was made"),
+    Damage("index dropped", ["DROP INDEX version_parse"], "schema"),
     Damage(
         "index without its rows",
         ["UPDATE link SET key = 'valve'"],
@@ -162,11 +167,11 @@ DERIVED = (
         passes_index="link_key",
         before=["UPDATE link SET key = 'moved'"],
     ),
-    Damage("trigger dropped", ["DROP TRIGGER IF EXISTS version_kept"], "schema is as it was made"),
+    Damage("trigger dropped", ["DROP TRIGGER IF EXISTS version_kept"], "schema"),
     Damage(
         "view changed",
         ["DROP VIEW v_document", "CREATE VIEW v_document AS SELECT 1 AS one"],
-        "schema is as it was made",
+        "schema",
     ),
     Damage(
         "key changed",

@@ -8,9 +8,8 @@ from pathlib import Path
 import click
 
 from sqlindex.cli.documents import of_document
-from sqlindex.cli.options import db_option, json_option
+from sqlindex.cli.options import db_option, json_option, open_index
 from sqlindex.cli.output import plural, print_json, print_message, print_text
-from sqlindex.index import Index
 from sqlindex.model.results import DocumentChunk
 
 _WHY = {
@@ -32,7 +31,7 @@ _WHY = {
 @db_option
 def command(document: str, source: str | None, with_text: bool, as_json: bool, db: Path) -> None:
     """Show how DOCUMENT, given by its id or the path of its file, is cut, and why there."""
-    with Index.open(db) as index:
+    with open_index(db) as index:
         chunks = of_document(
             index, lambda known, where: index.chunks(known, source=where), document, source
         )

@@ -10,10 +10,9 @@ from pathlib import Path
 import click
 
 from sqlindex.cli.documents import of_document
-from sqlindex.cli.options import db_option, json_option
+from sqlindex.cli.options import db_option, json_option, open_index
 from sqlindex.cli.output import print_json
 from sqlindex.errors import UnknownDocumentError
-from sqlindex.index import Index
 
 _CHUNK_ID = re.compile(r"[0-9a-f]{32}")
 _LINES = re.compile(r"(\d{1,18})(?:-(\d{1,18}))?")
@@ -28,7 +27,7 @@ _LINES = re.compile(r"(\d{1,18})(?:-(\d{1,18}))?")
 def command(what: str, lines: str | None, source: str | None, as_json: bool, db: Path) -> None:
     """Print WHAT as the index holds it: a document by its id or file, or a chunk by its id."""
     span = _span(lines)
-    with Index.open(db) as index:
+    with open_index(db) as index:
         if _CHUNK_ID.fullmatch(what):
             chunk = index.get_chunk(what)
             values, text = asdict(chunk), chunk.text

@@ -8,9 +8,8 @@ from pathlib import Path
 import click
 
 from sqlindex.cli.documents import of_document
-from sqlindex.cli.options import db_option, json_option
+from sqlindex.cli.options import db_option, json_option, open_index
 from sqlindex.cli.output import print_json, print_text
-from sqlindex.index import Index
 from sqlindex.model.links import DocumentLink, target_parts
 
 
@@ -26,7 +25,7 @@ def command(document: str, back: bool, source: str | None, as_json: bool, db: Pa
     One line each: where it stands, its target, and behind the arrow the document with the line of
     the heading that it names; or that it leads outside, to no document, or to no heading.
     """
-    with Index.open(db) as index:
+    with open_index(db) as index:
         ask = index.backlinks if back else index.links
         links = of_document(index, lambda known, where: ask(known, source=where), document, source)
     if as_json:

@@ -8,9 +8,8 @@ from pathlib import Path
 import click
 
 from sqlindex.cli.interrupts import cancelled_by_signals
-from sqlindex.cli.options import db_option, json_option, wait_option
+from sqlindex.cli.options import db_option, json_option, open_index, wait_option
 from sqlindex.cli.output import plural, print_json, print_message, print_text
-from sqlindex.index import Index
 
 _IN_PART = 5
 _CORRUPT = 6
@@ -39,7 +38,7 @@ def command(out: Path | None, as_json: bool, wait_s: float, db: Path) -> int:
     Exits with 0 if all is whole again, with 5 if something was lost that a refresh or indexing
     again brings back, with 6 if a fault remains.
     """
-    with Index.open(db) as index, cancelled_by_signals() as cancel:
+    with open_index(db) as index, cancelled_by_signals() as cancel:
         if out is None:
             report = index.repair(cancel=cancel, wait_s=wait_s)
         else:

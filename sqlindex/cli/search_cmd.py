@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sqlindex.cli.options import db_option, json_option
+from sqlindex.cli.options import db_option, json_option, open_index
 from sqlindex.cli.output import (
     plural,
     print_json,
@@ -17,7 +17,6 @@ from sqlindex.cli.output import (
     print_text,
     visible,
 )
-from sqlindex.index import Index
 from sqlindex.model.requests import DEFAULT_LIMIT, MAX_LIMIT, MODES, Filters, Mode
 
 if TYPE_CHECKING:
@@ -126,7 +125,7 @@ def command(
         date_to=date_to,
         metadata=dict(_field(field) for field in fields),
     )
-    with Index.open(db) as index:
+    with open_index(db) as index:
         result = index.search(query, mode=mode, limit=limit, offset=offset, filters=filters)
     if as_json:
         print_json(_as_json(query, result))

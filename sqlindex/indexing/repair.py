@@ -96,7 +96,7 @@ def repair(
 
     step("structure")
     with writer.transaction(durable=True):
-        for what, is_gone in rows.mend_structure(connection):
+        for what, is_gone in rows.mend_structure(connection, writer.path):
             note("dropped" if is_gone else "rebuilt", [what])
     step("generations")
     with writer.transaction(durable=True):

@@ -106,7 +106,7 @@ class Searcher:
                 return SearchResult((), pinned.generation, False, mode, _fusion_of(mode), False)
             query_vector = self._embed(request.query, embedder, pinned)
         cancel.check()
-        with self._file.reading() as connection:
+        with self._file.reading(cancel=cancel) as connection:
             head = read_head(connection)
             if mode != "lexical" and head.space_id != pinned.space_id:
                 raise EmbedderMismatchError(

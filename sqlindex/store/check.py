@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from sqlindex.store.builds import unreadable_builds
-from sqlindex.store.damage import UNREADABLE, schema_faults, text_faults
+from sqlindex.store.damage import UNREADABLE, text_faults
 from sqlindex.store.documents import damaged_versions
 from sqlindex.store.driver import Connection, DatabaseError, connect_scratch, is_damage
 from sqlindex.store.head import Head, read_head
@@ -118,7 +118,6 @@ def find_faults(
     """
     parts: list[tuple[str, Iterator[Finding]]] = [
         (WELL_FORMED, _structure(connection, quick=quick)),
-        ("the schema is as it was made", _schema(connection)),
         *(
             (invariant.name, _violations(connection, invariant))
             for invariant in INVARIANTS
@@ -160,11 +159,6 @@ def _structure(connection: Connection, *, quick: bool) -> Iterator[Finding]:
         for (message,) in connection.execute(pragma).fetchall():
             if message != "ok":
                 yield Finding(WELL_FORMED, message)
-
-
-def _schema(connection: Connection) -> Iterator[Finding]:
-    for detail in schema_faults(connection).values():
-        yield Finding("the schema is as it was made", detail)
 
 
 def _violations(connection: Connection, invariant: Invariant) -> Iterator[Finding]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple
 
@@ -11,7 +10,6 @@ from sqlindex.errors import CorruptIndexError
 from sqlindex.store.checksum import stored_bytes
 from sqlindex.store.contents import read_content
 from sqlindex.store.driver import Connection, DatabaseError
-from sqlindex.store.migrate import expected_schema
 from sqlindex.store.parses import ChunkPlace, chunk_place
 
 UNREADABLE = (
@@ -28,8 +26,6 @@ _CHUNK_MARKS = """
     SELECT c.ord, c.fingerprint, c.text_id, t.key FROM chunk c LEFT JOIN embedding_text t USING(text_id)
     WHERE c.parse_id = ? ORDER BY c.ord
 """
-_SCHEMA = "SELECT type, name, sql FROM sqlite_schema"
-_SHADOW = re.compile(r"(chunk_fts_[ab])_\w+")
 
 # Columns of truth that no checksum covers stand in an index too: (what the index says, what the table
 # says). A condition on a column that no index holds makes SQLite read the table.
@@ -162,21 +158,3 @@ def index_disagreements(connection: Connection, table: str) -> set[object]:
         for one, other in ((indexed, stored), (stored, indexed)):
             found.update(row[0] for row in connection.execute(f"{one} EXCEPT {other}"))
     return found
-
-
-def schema_faults(connection: Connection) -> dict[str, str]:
-    """What is wrong with our tables, indexes, triggers and views, by name.
-
-    What others added is not looked at. The shadow tables of a lexical table count as part of it.
-    """
-    expected = expected_schema()
-    found = {name: (kind, sql) for kind, name, sql in connection.execute(_SCHEMA)}
-    faults: dict[str, str] = {}
-    for name, (kind, sql) in expected.items():
-        shadow = _SHADOW.fullmatch(name)
-        owner = shadow[1] if shadow else name
-        if name not in found:
-            faults.setdefault(owner, f"{kind} {name} is missing")
-        elif shadow is None and found[name] != (kind, sql):
-            faults.setdefault(owner, f"{kind} {name} is another one")
-    return faults

@@ -25,6 +25,8 @@ from sqlindex.errors import (
     SqlindexError,
     StorageError,
 )
+from sqlindex.store import permissions
+from sqlindex.store.watch import OPERATIONS_PER_LOOK, Watch
 
 MINIMUM_VERSION = (3, 40, 0)
 """STRICT tables (3.37), FTS5 and the statements of this package are tested from here on."""
@@ -78,31 +80,77 @@ class Connection(Protocol):
     def close(self) -> None: ...
 
 
-def connect(path: Path, mode: str, *, timeout_ms: int = 5_000) -> Connection:
+MAX_VALUE_BYTES = 64 << 20
+"""No row of an index is longer: SQLite refuses to make one, and to load one that a file holds."""
+
+_LIMITS = {"SQLITE_LIMIT_LENGTH": MAX_VALUE_BYTES, "SQLITE_LIMIT_SQL_LENGTH": 1_000_000}
+
+
+def connect(
+    path: Path,
+    mode: str,
+    *,
+    timeout_ms: int = 5_000,
+    watch: Watch | None = None,
+    makes_temporary: bool = False,
+    copies_to: str | None = None,
+    is_repair: bool = False,
+) -> Connection:
     """Open the file at `path` in autocommit mode.
+
+    Its statements may do what `store.permissions` allows.
 
     Args:
         path: the index file.
         mode: `rw` (must exist), `ro`, or `immutable` (read-only, locks and log ignored).
         timeout_ms: how long a statement waits for a lock.
+        watch: asked now and then whether a statement shall go on.
+        makes_temporary: also a read-only connection may make temporary tables.
+        is_repair: statements may go past constraints and into the schema's own table.
+        copies_to: where `VACUUM INTO` may write, as the statement names it; None for nowhere.
 
     Raises:
         StorageError: the file cannot be opened.
     """
+    with translated_errors(path):
+        connection = _connect(path, mode, timeout_ms)
+        connection.execute("PRAGMA mmap_size=0")
+        if mode != "rw" and not makes_temporary and copies_to is None:
+            connection.execute("PRAGMA query_only=ON")
+        if hasattr(connection, "setlimit"):  # pysqlite3 has none; SQLite's own limit is 1 GB
+            for name, limit in _LIMITS.items():
+                connection.setlimit(getattr(_sqlite, name), limit)
+            # A copy is made by way of an attached file.
+            connection.setlimit(_sqlite.SQLITE_LIMIT_ATTACHED, 0 if copies_to is None else 1)
+        if copies_to is not None:
+            authorizer = permissions.copying(_sqlite, copies_to)
+        elif mode == "rw":
+            authorizer = permissions.writing(
+                _sqlite,
+                pragmas=permissions.REPAIRING_PRAGMAS if is_repair else permissions.WRITING_PRAGMAS,
+            )
+        else:
+            authorizer = permissions.reading(_sqlite, makes_temporary=makes_temporary)
+        connection.set_authorizer(authorizer)
+        if watch is not None:
+            connection.set_progress_handler(watch, OPERATIONS_PER_LOOK)
+    opened: Connection = connection
+    return opened
+
+
+def _connect(path: Path, mode: str, timeout_ms: int) -> Any:
     query = "mode=ro&immutable=1" if mode == "immutable" else f"mode={mode}"
     # Only '?', '#' and '%' are special in SQLite's URIs; a byte name that is no UTF-8 stays as it is.
-    uri = f"file:{quote(os.fsencode(path.absolute()))}?{query}"
-    with translated_errors(path):
-        connection: Connection = _sqlite.connect(
-            uri,
-            uri=True,
-            isolation_level=None,
-            timeout=timeout_ms / 1_000,
-            check_same_thread=False,
-            cached_statements=256,
-        )
-        connection.execute("PRAGMA trusted_schema=OFF")
-        connection.execute("PRAGMA cell_size_check=ON")
+    connection = _sqlite.connect(
+        f"file:{quote(os.fsencode(path.absolute()))}?{query}",
+        uri=True,
+        isolation_level=None,
+        timeout=timeout_ms / 1_000,
+        check_same_thread=False,
+        cached_statements=256,
+    )
+    connection.execute("PRAGMA trusted_schema=OFF")
+    connection.execute("PRAGMA cell_size_check=ON")
     return connection
 
 
@@ -116,13 +164,6 @@ def read_any_text(connection: Connection) -> None:
 
 def _any_text(stored: bytes) -> str:
     return stored.decode("utf-8", "surrogateescape")
-
-
-_READS = frozenset(("SQLITE_SELECT", "SQLITE_READ", "SQLITE_RECURSIVE"))
-_READING_PRAGMAS = frozenset(
-    ("data_version", "encoding", "page_size", "schema_version", "table_list", "table_xinfo")
-)
-_FUNCTION_THAT_LOADS_CODE = "load_extension"
 
 
 def connect_foreign(path: Path, *, is_immutable: bool, timeout_ms: int) -> Connection:
@@ -148,20 +189,7 @@ def connect_foreign(path: Path, *, is_immutable: bool, timeout_ms: int) -> Conne
     )
     for pragma in ("query_only=ON", "trusted_schema=OFF", "cell_size_check=ON"):
         connection.execute(f"PRAGMA {pragma}")
-    reads = {getattr(_sqlite, name) for name in _READS}
-
-    def authorize(action: int, first: str | None, second: str | None, *_: object) -> int:
-        is_allowed = (
-            action in reads
-            or (action == _sqlite.SQLITE_FUNCTION and second != _FUNCTION_THAT_LOADS_CODE)
-            or (action == _sqlite.SQLITE_PRAGMA and first in _READING_PRAGMAS)
-            # How SQLite declares the columns of a virtual table that is only read.
-            or (action == _sqlite.SQLITE_UPDATE and first == "sqlite_master")
-        )
-        allowed: int = _sqlite.SQLITE_OK if is_allowed else _sqlite.SQLITE_DENY
-        return allowed
-
-    connection.set_authorizer(authorize)
+    connection.set_authorizer(permissions.reading(_sqlite, pragmas=permissions.FOREIGN_PRAGMAS))
     foreign: Connection = connection
     return foreign
 
@@ -237,6 +265,11 @@ def translate(exc: Exception, path: Path) -> SqlindexError:
             f"reading or writing index {path} failed: {text}",
             hint="check the disk, then run 'sqlindex check'",
         )
+    if text == "string or blob too big":
+        return CorruptIndexError(
+            f"index {path} holds, or was to hold, a value of more than {MAX_VALUE_BYTES >> 20} MB",
+            hint="run 'sqlindex check'; a document's fields must be smaller",
+        )
     if any(words in text for words in ("too complex", "too large", "too many", "too big")):
         return FilterError(
             f"the request is more than SQLite takes: {text}", hint="use fewer or shorter filters"
@@ -260,14 +293,14 @@ def read_header(path: Path) -> tuple[int, int]:
     Raises:
         NotAnIndexError: not an SQLite file.
     """
-    connection = connect(path, "immutable")
-    try:
-        with translated_errors(path):
+    with translated_errors(path):
+        connection = _connect(path, "immutable", 0)
+        try:
             # While a checkpoint runs, or after one that met a full disk, page 1 may count more pages
             # than the file has yet; without this SQLite calls that malformed.
             connection.execute("PRAGMA writable_schema=ON")
             application_id = connection.execute("PRAGMA application_id").fetchone()[0]
             user_version = connection.execute("PRAGMA user_version").fetchone()[0]
-    finally:
-        connection.close()
+        finally:
+            connection.close()
     return application_id, user_version

@@ -132,7 +132,7 @@ def _try_hold(index_path: Path, path: Path, generation: int) -> bool:
 def _open_to_hold(index_path: Path, path: Path) -> int | None:
     """A descriptor of the lock file; None if there is none and none can be made here."""
     try:
-        return open_lock_file(path, os.O_RDONLY)  # shared locks need no right to write
+        return open_lock_file(index_path, os.O_RDONLY)  # shared locks need no right to write
     except FileNotFoundError:
         pass
     except OSError as exc:
@@ -145,7 +145,7 @@ def _open_to_hold(index_path: Path, path: Path) -> int | None:
     if not is_owner:
         return None
     try:
-        return open_lock_file(path, os.O_RDWR | os.O_CREAT)
+        return open_lock_file(index_path, os.O_RDWR | os.O_CREAT)
     except OSError:
         return None
 
@@ -160,8 +160,7 @@ def excluded(index_path: Path, generations: Iterable[int]) -> Iterator[list[int]
     if not wanted or not HAS_SHARED_LOCKS:
         yield wanted
         return
-    path = lock_path(index_path)
-    descriptor = open_lock_file(path, os.O_RDWR | os.O_CREAT)
+    descriptor = open_lock_file(index_path, os.O_RDWR | os.O_CREAT)
     free: list[int] = []
     try:
         for generation in wanted:

@@ -8,10 +8,13 @@ from typing import Literal, NamedTuple
 from sqlindex.rendering import rendered_text
 from sqlindex.store.contents import read_content
 from sqlindex.store.driver import Connection, DatabaseError, Row, Value, is_damage
+from sqlindex.store.header import SCHEMA_VERSION
 from sqlindex.store.stored_json import read_rendered, read_texts
 
 LexicalTable = Literal["a", "b"]
 """Which of the two fixed tables; identifiers never come from input."""
+
+LEXICAL_TABLES: tuple[LexicalTable, ...] = ("a", "b")
 
 Analyse = Callable[[str], str]
 
@@ -103,19 +106,22 @@ def delete_rows(connection: Connection, table: LexicalTable, rows: Sequence[Row]
 
 
 def clear_table(connection: Connection, table: LexicalTable) -> None:
-    """Empty a lexical table; one that is damaged is made anew."""
+    """Empty a lexical table; one that is damaged is made anew, if it can be opened at all."""
     try:
         connection.execute(_CLEAR[table])
     except DatabaseError as exc:
         if not is_damage(exc):
             raise
-        recreate_table(connection, table)
+        connection.execute(f"DROP TABLE chunk_fts_{table}")
+        _make_table(connection, table)
 
 
 def recreate_table(connection: Connection, table: LexicalTable) -> None:
-    """Make a lexical table anew, empty, whatever is left of it. In a transaction."""
-    from sqlindex.store.migrate import expected_schema
+    """Make a lexical table anew, empty, whatever is left of it.
 
+    Args:
+        connection: of a repair, in a transaction.
+    """
     name = f"chunk_fts_{table}"
     # Dropping it would first open it, which fails when a part is missing: forget it, then drop the parts.
     connection.execute("PRAGMA writable_schema=ON")
@@ -125,9 +131,13 @@ def recreate_table(connection: Connection, table: LexicalTable) -> None:
         connection.execute("PRAGMA writable_schema=RESET")
     for part in ("data", "idx", "docsize", "config"):
         connection.execute(f"DROP TABLE IF EXISTS {name}_{part}")
-    _, sql = expected_schema()[name]
-    assert sql is not None
-    connection.execute(sql)
+    _make_table(connection, table)
+
+
+def _make_table(connection: Connection, table: LexicalTable) -> None:
+    from sqlindex.store.expected_schema import expected_objects
+
+    connection.execute(expected_objects(SCHEMA_VERSION)["table", f"chunk_fts_{table}"][3])
 
 
 def lexical_agrees(connection: Connection, table: LexicalTable, chunks: int) -> bool:

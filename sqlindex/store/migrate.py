@@ -13,7 +13,6 @@ from sqlindex.errors import StorageError
 from sqlindex.store.driver import (
     Connection,
     connect,
-    connect_memory,
     is_complete_statement,
     translated_errors,
 )
@@ -75,6 +74,7 @@ def create(path: Path) -> None:
     """
     import secrets
 
+    _remove_leftovers(path)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.new")
     try:
         try:
@@ -109,13 +109,43 @@ def create(path: Path) -> None:
                 os.unlink(f"{temporary}{suffix}")
 
 
-def apply_pending(connection: Connection, *, from_version: int) -> int:
+_LEFT_OVER_AFTER_S = 3_600
+"""Making an index takes milliseconds: an older temporary file belongs to a process that was killed."""
+
+
+def _remove_leftovers(path: Path) -> None:
+    """Remove temporary files of killed processes that were making this index."""
+    import re
+    import time
+
+    ours = re.compile(rf"\.{re.escape(path.name)}\.[0-9a-f]{{12}}\.new(-wal|-shm|-journal)?")
+    now = time.time()
+    with suppress(OSError):  # what cannot be listed or removed harms nobody
+        for entry in os.scandir(path.parent):
+            if ours.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
+                age_s = now - entry.stat(follow_symlinks=False).st_mtime
+                if age_s > _LEFT_OVER_AFTER_S:
+                    os.unlink(entry)
+
+
+def apply_pending(
+    connection: Connection, *, from_version: int, to_version: int | None = None
+) -> int:
     """Apply the migrations after `from_version` in one transaction.
+
+    Args:
+        connection: outside of a transaction.
+        from_version: the schema version that the file has.
+        to_version: the last migration to apply; all if None.
 
     Returns:
         The schema version afterwards.
     """
-    pending = [m for m in migrations() if m.number > from_version]
+    pending = [
+        m
+        for m in migrations()
+        if m.number > from_version and (to_version is None or m.number <= to_version)
+    ]
     if not pending:
         return from_version
     connection.execute("BEGIN IMMEDIATE")
@@ -130,18 +160,6 @@ def apply_pending(connection: Connection, *, from_version: int) -> int:
             connection.execute("ROLLBACK")
         raise
     return pending[-1].number
-
-
-@cache
-def expected_schema() -> dict[str, tuple[str, str | None]]:
-    """(type, SQL) of every object of the present schema, by name, as SQLite stores them."""
-    connection = connect_memory()
-    try:
-        apply_pending(connection, from_version=0)
-        rows = connection.execute("SELECT name, type, sql FROM sqlite_schema").fetchall()
-    finally:
-        connection.close()
-    return {name: (kind, sql) for name, kind, sql in rows}
 
 
 def split_statements(sql: str) -> Iterator[str]:

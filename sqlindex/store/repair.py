@@ -9,15 +9,18 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from sqlindex.cancellation import CancelToken
 from sqlindex.errors import CorruptIndexError
-from sqlindex.store.damage import UNREADABLE, index_disagreements, schema_faults
+from sqlindex.store.damage import UNREADABLE, index_disagreements
 from sqlindex.store.documents import damaged_versions
 from sqlindex.store.driver import Connection, DatabaseError, is_damage
+from sqlindex.store.expected_schema import expected_objects, mendable_faults
 from sqlindex.store.generations import fill_table
 from sqlindex.store.head import read_head
+from sqlindex.store.header import SCHEMA_VERSION
 from sqlindex.store.invariants import (
     GENERATION_COUNTS,
     MISSING_VECTORS,
@@ -27,8 +30,7 @@ from sqlindex.store.invariants import (
     SUSPECTS_SETTING,
     VERSION_RULES,
 )
-from sqlindex.store.lexical import Analyse, LexicalTable, recreate_table
-from sqlindex.store.migrate import expected_schema
+from sqlindex.store.lexical import LEXICAL_TABLES, Analyse, LexicalTable, recreate_table
 from sqlindex.store.settings import get_setting, put_setting
 from sqlindex.store.sources import refusal_of
 from sqlindex.store.stored_json import read_texts
@@ -211,19 +213,30 @@ _REFUSED = "SELECT source_id, document_id, reason, detail, hint, is_kept FROM re
 _FORGET_REFUSED = "DELETE FROM refused_document WHERE source_id = ? AND document_id = ?"
 
 
-def mend_structure(connection: Connection) -> list[tuple[str, bool]]:
+def mend_structure(connection: Connection, path: Path) -> list[tuple[str, bool]]:
     """Make missing objects of the schema and indexes anew: (what, whether something of truth went).
 
     Where an index and its table disagree either may be damaged. Versions concerned are remembered
     as suspect in the same transaction, parses lose their checksum, tags go, generations are no
     longer kept: else the damage would pass for truth from now on.
 
+    Args:
+        path: for messages.
+
     Raises:
         CorruptIndexError: pages of a table are damaged; the transaction must be rolled back.
+        ForeignSchemaError: the schema holds what this program did not make.
     """
     mended = []
-    for name, detail in schema_faults(connection).items():
-        _remake(connection, name, detail)
+    faults = mendable_faults(connection, path)
+    for table in LEXICAL_TABLES:
+        if any(name.startswith(f"chunk_fts_{table}") for _, name, _ in faults):
+            recreate_table(connection, table)
+    for kind, name, detail in faults:
+        sql = expected_objects(SCHEMA_VERSION)[kind, name][3]
+        if sql is not None and not name.startswith("chunk_fts_"):
+            connection.execute(f"DROP {kind} IF EXISTS {name}")
+            connection.execute(sql)
         mended.append((detail, False))
     messages = _messages(connection)
     if any(" index " in message for message in messages):
@@ -255,22 +268,6 @@ def _unreadable(message: str) -> CorruptIndexError:
         f"pages of the file are damaged, which cannot be repaired in place: {message}",
         hint="copy what can be read into a new file (sqlindex repair --salvage NEW.db), or restore a backup",
     )
-
-
-def _remake(connection: Connection, name: str, detail: str) -> None:
-    if name == "chunk_fts_a":
-        recreate_table(connection, "a")
-    elif name == "chunk_fts_b":
-        recreate_table(connection, "b")
-    else:
-        kind, sql = expected_schema()[name]
-        if sql is None or (kind == "table" and not detail.endswith("is missing")):
-            raise CorruptIndexError(
-                f"the schema is damaged: {detail}",
-                hint="restore a backup, or index into a new file",
-            )
-        connection.execute(f"DROP {kind} IF EXISTS {name}")
-        connection.execute(sql)
 
 
 def _remember_suspects(connection: Connection) -> list[tuple[str, bool]]:

@@ -21,47 +21,54 @@ from sqlindex.store.driver import (
     read_any_text,
     translated_errors,
 )
-from sqlindex.store.migrate import create, expected_schema
+from sqlindex.store.expected_schema import expected_objects, mendable_faults
+from sqlindex.store.header import SCHEMA_VERSION
+from sqlindex.store.migrate import create
 
 _BATCH = 1_000
 _TABLES = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT GLOB 'chunk_fts_*' AND name NOT GLOB 'sqlite_*'"
-_KEYS = "SELECT name FROM pragma_table_info(?) WHERE pk > 0 ORDER BY pk"
-_COLUMNS = "SELECT count(*) FROM pragma_table_info(?)"
+_KEYS = "SELECT name FROM pragma_table_xinfo(?) WHERE pk > 0 ORDER BY pk"
+_COLUMNS = "SELECT count(*) FROM pragma_table_xinfo(?)"
 _SEQUENCE = """
     INSERT INTO sqlite_sequence SELECT 'build', max(build_id) FROM (
       SELECT build_id FROM build UNION ALL SELECT build_id FROM generation UNION ALL SELECT build_id FROM document_version)
 """
 
 
-def salvage(damaged: Connection, out: Path) -> list[str]:
+def salvage(damaged: Connection, path: Path, out: Path) -> list[str]:
     """Make an index at `out` of the rows that can be read; the tables of which some cannot.
 
     Args:
         damaged: of the writer of the damaged file; it is only read.
+        path: of that file, for messages.
+        out: the new file.
 
     Raises:
         UsageError: there is something at `out`.
         StorageError: it cannot be written.
+        ForeignSchemaError: the damaged file holds what this program did not make and could run.
     """
     read_any_text(damaged)
+    mendable_faults(damaged, path)
     try:
         create(out)
     except FileExistsError:
         raise UsageError(f"{out} exists already", hint="name a new file") from None
     with translated_errors(out):
-        new = connect(out, "rw")
+        new = connect(out, "rw", is_repair=True)
         try:
             new.execute("PRAGMA ignore_check_constraints=ON")
             new.execute("PRAGMA secure_delete=OFF")
-            triggers = {n: sql for n, (kind, sql) in expected_schema().items() if kind == "trigger"}
-            for name in triggers:
+            triggers = [
+                row for row in expected_objects(SCHEMA_VERSION).values() if row[0] == "trigger"
+            ]
+            for _, name, _, _ in triggers:
                 new.execute(f"DROP TRIGGER {name}")
             tables = [row[0] for row in new.execute(_TABLES)]
             torn = [table for table in tables if not _copy(damaged, new, table)]
             new.execute("DELETE FROM sqlite_sequence")
             new.execute(_SEQUENCE)
-            for sql in triggers.values():
-                assert sql is not None
+            for *_, sql in triggers:
                 new.execute(sql)
         finally:
             new.close()

@@ -16,7 +16,7 @@ PACKAGE = Path(__file__).resolve().parents[2] / "sqlindex"
 LEVEL_BY_PART = {
     "errors": -1,
     **dict.fromkeys(("model", "config", "cancellation", "dates"), 0),
-    **dict.fromkeys(("ports", "filetypes", "rendering"), 1),
+    **dict.fromkeys(("ports", "filetypes", "rendering", "mounts"), 1),
     **dict.fromkeys(("store", "analysis", "chunking"), 2),
     **dict.fromkeys(("sources", "parsing", "embedding", "indexing", "search"), 3),
     # One level in three files: adapters meet pipelines, the state, and the public class over both.
