@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sqlindex.indexing.rollback import RollbackReport
     from sqlindex.model.links import DocumentLink
     from sqlindex.model.results import Chunk, DocumentChunk, SearchResult
-    from sqlindex.model.status import FileStatus, IndexStatus, RefusedDocument
+    from sqlindex.model.status import FileCondition, FileStatus, IndexStatus, RefusedDocument
     from sqlindex.model.stored import StoredDocument
     from sqlindex.parsing.registry import ParserRegistry
     from sqlindex.ports import Embedder, Source
@@ -626,6 +626,12 @@ class Index:
         from sqlindex.overview import status_of
 
         return status_of(self._file, has_given_embedder=self._wiring.has_given_embedder)
+
+    def condition(self) -> FileCondition:
+        """What the file is like inside: free pages, its log and who keeps that, owners, tags."""
+        from sqlindex.overview import condition_of
+
+        return condition_of(self._file)
 
     def unreachable(self) -> dict[str, SqlindexError]:
         """Why registered databases cannot be read now, by the name of their source.

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from sqlindex.model.packed import packed
 from sqlindex.model.status import (
+    FileCondition,
     FileStatus,
     IndexStatus,
     RefusedDocument,
@@ -18,6 +19,13 @@ from sqlindex.sources.located import located
 from sqlindex.sources.paths import path_of
 from sqlindex.store.builds import NO_EMBEDDER, UnfinishedBuild, unfinished_builds
 from sqlindex.store.collect import is_collecting, kept_generations
+from sqlindex.store.condition import (
+    foreign_sidecars,
+    free_bytes,
+    journal_mode,
+    log_holders,
+    tag_names,
+)
 from sqlindex.store.connection import IndexFile
 from sqlindex.store.documents import count_in_scope
 from sqlindex.store.driver import Connection, driver_name, sqlite_version
@@ -65,6 +73,13 @@ def _unfinished(build: UnfinishedBuild) -> UnfinishedRefresh:
     return UnfinishedRefresh(
         build.started_at, build.documents, None if embedder == NO_EMBEDDER else embedder
     )
+
+
+def condition_of(file: IndexFile) -> FileCondition:
+    """What the file is like inside."""
+    with file.reading() as connection:
+        mode, free, tags = journal_mode(connection), free_bytes(connection), tag_names(connection)
+    return FileCondition(mode, free, log_holders(file.path), tags, foreign_sidecars(file.path))
 
 
 def refused_of(file: IndexFile, *, with_left_out: bool) -> Sequence[RefusedDocument]:

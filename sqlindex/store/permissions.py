@@ -19,6 +19,7 @@ READING_PRAGMAS = frozenset(
         "index_list",
         "index_xinfo",
         "integrity_check",
+        "journal_mode",
         "page_count",
         "page_size",
         "quick_check",
