@@ -6,7 +6,10 @@ SqlindexError
 │   ├── UnknownDocumentError   no such document or chunk in the generation
 │   ├── UnknownModelError      no model of that name
 │   ├── DuplicateError         a name, extension or id is taken already
-│   └── FilterError            a filter with an unknown or malformed value
+│   ├── FilterError            a filter with an unknown or malformed value
+│   ├── UnknownGenerationError no generation of that number, tag or date
+│   └── LexicalHistoryError    words of a generation that is not the head
+├── StaleCursorError           the generation of a cursor is no longer served
 ├── LockedError                another writer holds the index
 ├── HeadMovedError             the head is not the one this build was made on
 ├── BuildChangedError          an unfinished build does not fit what is asked for now
@@ -94,6 +97,26 @@ class FilterError(UsageError):
     """A filter has an unknown or malformed value."""
 
     code = "filter"
+
+
+class UnknownGenerationError(UsageError):
+    """No generation of that number, tag or date was ever published here."""
+
+    code = "unknown_generation"
+    exit_code = 3
+
+
+class LexicalHistoryError(UsageError):
+    """The words of a generation that is not the head; they are kept for the head only."""
+
+    code = "lexical_history"
+
+
+class StaleCursorError(SqlindexError):
+    """The generation of a cursor is no longer served; a search without it starts again."""
+
+    code = "stale_cursor"
+    retryable = True
 
 
 class LockedError(SqlindexError):

@@ -85,6 +85,9 @@ class FailingConnection:
         self._before(sql)
         return self._inner.executemany(sql, parameters)
 
+    def set_progress_handler(self, handler: Callable[[], int] | None, n: int, /) -> None:
+        self._inner.set_progress_handler(handler, n)
+
     def close(self) -> None:
         self._inner.close()
 

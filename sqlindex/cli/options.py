@@ -64,6 +64,15 @@ def json_option(function: _F) -> _F:
     )
 
 
+def at_option(function: _F) -> _F:
+    """`--at GEN`."""
+    return click.option(
+        "--at",
+        metavar="GEN",
+        help="As of this generation: a number, tag, date (2026-11-30: the end of that day), head~1.",
+    )(function)
+
+
 def wait_option(function: _F) -> _F:
     """`--wait SECONDS`."""
     return click.option(

@@ -12,7 +12,7 @@ import os
 import threading
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -213,6 +213,22 @@ class IndexFile:
             held.release()
             raise
         return held
+
+    @contextmanager
+    def holding(self, *generations: int) -> Iterator[None]:
+        """Keep generations from being collected while the block runs.
+
+        Where this user may not read the lock file nothing is held: each reading of a generation
+        checks that it is kept, so an answer is right or an error either way.
+
+        Raises:
+            GenerationGoneError: one has been collected, or was never published.
+        """
+        with ExitStack() as stack:
+            for generation in generations:
+                with suppress(StorageError):
+                    stack.callback(self.hold(generation).release)
+            yield
 
     @contextmanager
     def writing(

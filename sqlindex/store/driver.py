@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
@@ -77,6 +77,7 @@ class Connection(Protocol):
     def in_transaction(self) -> bool: ...
     def execute(self, sql: str, parameters: Parameters = ..., /) -> Cursor: ...
     def executemany(self, sql: str, parameters: Iterable[Parameters], /) -> Cursor: ...
+    def set_progress_handler(self, handler: Callable[[], int] | None, n: int, /) -> None: ...
     def close(self) -> None: ...
 
 
@@ -140,9 +141,8 @@ def connect(
 
 def _connect(path: Path, mode: str, timeout_ms: int) -> Any:
     query = "mode=ro&immutable=1" if mode == "immutable" else f"mode={mode}"
-    # Only '?', '#' and '%' are special in SQLite's URIs; a byte name that is no UTF-8 stays as it is.
     connection = _sqlite.connect(
-        f"file:{quote(os.fsencode(path.absolute()))}?{query}",
+        f"{file_uri(path)}?{query}",
         uri=True,
         isolation_level=None,
         timeout=timeout_ms / 1_000,
@@ -166,6 +166,56 @@ def _any_text(stored: bytes) -> str:
     return stored.decode("utf-8", "surrogateescape")
 
 
+def file_uri(path: Path) -> str:
+    """The name of a file as SQLite takes it, also in statements; any bytes can be in it."""
+    # Only '?', '#' and '%' are special in SQLite's URIs; a byte name that is no UTF-8 stays as it is.
+    return f"file:{quote(os.fsencode(path.absolute()))}"
+
+
+_COPY_STEP_PAGES = 256
+_OK, _BUSY, _LOCKED = 0, 5, 6
+_INTERRUPT_OPCODES = 50_000
+"""Steps of SQLite's machine between two looks: a few milliseconds."""
+
+
+def copy_pages(origin: Connection, target: Connection, step: Callable[[int, int], None]) -> None:
+    """Let `target` hold what `origin` reads, page by page, in one transaction of the target.
+
+    Inside a read transaction of `origin` all pages are of that moment, whatever others write. In
+    WAL mode readers of the target go on with what it held before.
+
+    Args:
+        origin: opened by `connect`, with at least two pages.
+        target: opened by `connect`, not in a transaction.
+        step: called with (pages copied, pages in all) after every MB, at least once before the
+            commit; what it raises undoes the whole copy.
+
+    Raises:
+        DatabaseError: the disk is full or failing, or another connection writes the target.
+    """
+    total = origin.execute("PRAGMA page_count").fetchone()[0]
+    copying: Any = origin
+
+    def report(status: int, remaining: int, pages: int) -> None:
+        if status == _OK:
+            step(pages - remaining, pages)
+        elif status in (_BUSY, _LOCKED):
+            # The busy time-out has passed; the driver itself would try again for ever.
+            raise _sqlite.OperationalError("database is locked")
+
+    copying.backup(target, pages=min(_COPY_STEP_PAGES, total - 1), progress=report)
+
+
+@contextmanager
+def interrupted_if(connection: Connection, is_wanted: Callable[[], bool]) -> Iterator[None]:
+    """Let a long statement in the block end with an error soon after `is_wanted` says so."""
+    connection.set_progress_handler(lambda: int(is_wanted()), _INTERRUPT_OPCODES)
+    try:
+        yield
+    finally:
+        connection.set_progress_handler(None, _INTERRUPT_OPCODES)
+
+
 def connect_foreign(path: Path, *, is_immutable: bool, timeout_ms: int) -> Connection:
     """Open a database that is not ours, to read it and nothing else.
 
@@ -182,7 +232,7 @@ def connect_foreign(path: Path, *, is_immutable: bool, timeout_ms: int) -> Conne
     """
     query = "mode=ro&immutable=1" if is_immutable else "mode=ro"
     connection = _sqlite.connect(
-        f"file:{quote(os.fsencode(path.absolute()))}?{query}",
+        f"{file_uri(path)}?{query}",
         uri=True,
         isolation_level=None,
         timeout=timeout_ms / 1_000,

@@ -59,6 +59,13 @@ _TOTALS = {
     "a": "SELECT (SELECT block FROM chunk_fts_a_data WHERE id = 1), EXISTS (SELECT 1 FROM chunk_fts_a_idx)",
     "b": "SELECT (SELECT block FROM chunk_fts_b_data WHERE id = 1), EXISTS (SELECT 1 FROM chunk_fts_b_idx)",
 }
+_MERGE_STEP_PAGES = 500
+"""FTS5's pages that one step of a merge writes: about 2 MB."""
+_MERGE = {
+    "a": "INSERT INTO chunk_fts_a(chunk_fts_a, rank) VALUES('merge', ?)",
+    "b": "INSERT INTO chunk_fts_b(chunk_fts_b, rank) VALUES('merge', ?)",
+}
+_TOTAL_CHANGES = "SELECT total_changes()"
 _MATCH = {
     "a": "SELECT rowid, -bm25(chunk_fts_a, :title, :headings, :body, :tags, :path) AS score "
     "FROM chunk_fts_a WHERE chunk_fts_a MATCH :match ORDER BY score DESC, rowid",
@@ -161,6 +168,22 @@ def _first_number(block: bytes) -> int:
         if byte < 0x80:
             break
     return number
+
+
+def merge_step(connection: Connection, table: LexicalTable, *, is_first: bool) -> bool:
+    """Do one bounded step of merging a table's segments into one; whether there is more to do.
+
+    Deleted rows keep their terms in the file until the segments that say so have met; in one segment
+    there are none left.
+
+    Args:
+        is_first: begin a merge of all segments there are, instead of going on with one.
+    """
+    before = connection.execute(_TOTAL_CHANGES).fetchone()[0]
+    pages = -_MERGE_STEP_PAGES if is_first else _MERGE_STEP_PAGES
+    connection.execute(_MERGE[table], (pages,))
+    # FTS5's own sign that nothing was merged: the statement changed no row but its own.
+    return bool(connection.execute(_TOTAL_CHANGES).fetchone()[0] - before >= 2)
 
 
 def matches(

@@ -9,7 +9,7 @@ from pathlib import Path
 from sqlindex.store.driver import Connection, connect, translated_errors
 from sqlindex.store.expected_schema import verify_schema
 from sqlindex.store.header import SCHEMA_VERSION, verify_version
-from sqlindex.store.migrate import apply_pending
+from sqlindex.store.migrate import bring_up_to_date
 from sqlindex.store.opening import log_bytes_of
 
 LOG_LIMIT_BYTES = 16_000_000
@@ -56,7 +56,7 @@ class Writer:
             # A copy made by VACUUM INTO or .backup is no longer in WAL mode.
             self.connection.execute("PRAGMA journal_mode=WAL").fetchone()
             if version < SCHEMA_VERSION:
-                apply_pending(self.connection, from_version=version)
+                bring_up_to_date(path, self.connection, from_version=version)
         except BaseException:
             # Refused files stay as they are: closing last would copy the log into the file.
             self._close_before_a_reader()
@@ -84,13 +84,26 @@ class Writer:
 
     def bound_log(self) -> None:
         """Checkpoint when the log has grown."""
-        if log_bytes_of(self.path) > LOG_LIMIT_BYTES:
+        if self.log_bytes() > LOG_LIMIT_BYTES:
             self._checkpoint()
+
+    def empty_log(self) -> bool:
+        """Copy the whole log into the file and cut it to nothing.
+
+        Returns:
+            False if a reader still needs what is in the log; nothing is lost then.
+        """
+        self._checkpoint()
+        return self.log_bytes() == 0
+
+    def log_bytes(self) -> int:
+        """Length of the log on disk."""
+        return log_bytes_of(self.path)
 
     def _checkpoint(self) -> None:
         # PASSIVE copies what no reader needs, without waiting.
         self.connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
-        log_bytes = log_bytes_of(self.path)
+        log_bytes = self.log_bytes()
         # Readers that overlap without a gap would let the log grow for ever: past the limit the
         # checkpoint waits until those of the moment have ended. Past a wait in vain, one is stuck,
         # and the next wait comes only when the log has grown as much again.

@@ -21,7 +21,7 @@ LEVEL_BY_PART = {
     **dict.fromkeys(("sources", "parsing", "embedding", "indexing", "search"), 3),
     # One level in three files: adapters meet pipelines, the state, and the public class over both.
     "wiring": 4,
-    **dict.fromkeys(("overview", "registration"), 5),
+    **dict.fromkeys(("overview", "registration", "snapshot"), 5),
     "index": 6,
     **dict.fromkeys(("evaluation", "testing"), 7),
     "cli": 8,  # its eval command runs the evaluation

@@ -98,4 +98,4 @@ def test_the_doctor_notes_sidecars_of_another_user(db: Path) -> None:
     os.chown(db, 4711, 4711)
     state = _states(db)["sidecars"]
     assert state[0] == "note"
-    assert "index.db-shm" in state[1]
+    assert "index.db-lock" in state[1]
