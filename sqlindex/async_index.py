@@ -130,6 +130,9 @@ class AsyncIndex:
     backup = _coroutine(Index.backup)
     compact = _coroutine(Index.compact)
     purge = _coroutine(Index.purge)
+    repair = _coroutine(Index.repair)
+    salvage = _coroutine(Index.salvage)
+    condition = _coroutine(Index.condition)
 
     async def _run(
         self,

@@ -21,13 +21,14 @@ from sqlindex.wiring import EMBEDDER_SETTING, Wiring, require_host, rewired, uri
 if TYPE_CHECKING:
     from sqlindex.filetypes.registry import FileTypeRegistry
     from sqlindex.indexing.purge import Purge
+    from sqlindex.indexing.repair import RepairReport
     from sqlindex.indexing.report import Changes, ProgressSink, RefreshReport
     from sqlindex.indexing.rollback import RollbackReport
     from sqlindex.model.comparison import GenerationDiff
     from sqlindex.model.history import Generation, ListedDocument
     from sqlindex.model.links import DocumentLink
     from sqlindex.model.results import Chunk, DocumentChunk, SearchResult
-    from sqlindex.model.status import FileStatus, IndexStatus, RefusedDocument
+    from sqlindex.model.status import FileCondition, FileStatus, IndexStatus, RefusedDocument
     from sqlindex.model.stored import StoredDocument
     from sqlindex.parsing.registry import ParserRegistry
     from sqlindex.ports import Embedder, Source
@@ -98,6 +99,7 @@ class Index:
             NotAnIndexError: the file is not an index; `NewerSchemaError` if a newer version made it.
         """
         search_config = search_config or SearchConfig()
+        config = config or IndexConfig()
         file = IndexFile.open(
             Path(path),
             make=create,
@@ -105,11 +107,12 @@ class Index:
             deadline_ms=search_config.deadline_ms,
             allow_network=allow_network,
             trust_owner=trust_owner,
+            log_pause_mb=config.log_pause_mb,
         )
         wiring = Wiring(
             file,
             embedder=embedder,
-            config=config or IndexConfig(),
+            config=config,
             file_types=file_types,
             parsers=parsers,
         )
@@ -977,6 +980,12 @@ class Index:
 
         return status_of(self._file, has_given_embedder=self._wiring.has_given_embedder)
 
+    def condition(self) -> FileCondition:
+        """What the file is like inside: free pages, its log and who keeps that, owners, tags."""
+        from sqlindex.overview import condition_of
+
+        return condition_of(self._file)
+
     def unreachable(self) -> dict[str, SqlindexError]:
         """Why registered databases cannot be read now, by the name of their source.
 
@@ -1022,15 +1031,20 @@ class Index:
         """Every broken invariant of the file; an empty list means none was found.
 
         Args:
-            quick: leave out what reads texts, vectors and postings.
+            quick: leave out what reads texts, chunks, vectors and postings.
             cancel: checked between the parts and inside long statements.
             step: called with the name of each part before it runs.
+
+        Raises:
+            ForeignSchemaError: tables, indexes, triggers or views are not those that this program
+                makes; nothing is read by way of them.
         """
         from sqlindex.analysis.analyser import analyse, analyzer_fingerprint
         from sqlindex.chunking.embedding_text import embedding_key
         from sqlindex.chunking.identity import content_fingerprint
         from sqlindex.indexing.build import text_at
         from sqlindex.store.check import find_faults
+        from sqlindex.store.driver import read_any_text
 
         token = cancel or NEVER
 
@@ -1042,6 +1056,7 @@ class Index:
         # A pooled connection can hold FTS5's structure of an earlier generation, which the integrity
         # check of SQLite 3.44 and later takes for the present one and reports as corruption.
         with self._file.reading(is_new=True, is_timed=False, cancel=token) as connection:
+            read_any_text(connection)
             return list(
                 find_faults(
                     connection,
@@ -1053,6 +1068,80 @@ class Index:
                     step=next_step,
                 )
             )
+
+    def repair(
+        self,
+        *,
+        cancel: CancelToken | None = None,
+        step: Callable[[str], None] | None = None,
+        wait_s: float = 0.0,
+    ) -> RepairReport:
+        """Make a damaged index whole again: derived rows anew, lost ones named and bypassed.
+
+        Embeds nothing and reads no source. Documents that are damaged end in a new generation, and
+        the next refresh reads them again; in older generations they are missing from then on. A
+        damaged vector is left out of semantic search until the next refresh makes it again. Cost:
+        that of two full checks, and where the lexical table is wrong of analysing every chunk.
+
+        Args:
+            cancel: checked between the steps; those done stay done.
+            step: called with the name of each step before it runs.
+            wait_s: how long to wait for another writer.
+
+        Raises:
+            CorruptIndexError: pages of a table are damaged; nothing is changed then.
+            ForeignSchemaError: the file holds what this program did not make and could run.
+            LockedError: another writer holds the index.
+            CancelledError: cancelled.
+        """
+        from sqlindex.indexing.repair import RepairReport, repair
+        from sqlindex.store.head import read_head
+
+        token = cancel or CancelToken()
+
+        def next_step(name: str) -> None:
+            token.check()
+            if step is not None:
+                step(name)
+
+        with self._file.writing("repair", wait_s=wait_s, cancel=cancel, is_repair=True) as writer:
+            before = writer.connection.execute("SELECT max(generation) FROM generation").fetchone()
+            mended = repair(writer, cancel=token, step=next_step)
+            generation = read_head(writer.connection).generation
+        return RepairReport(
+            generation=generation,
+            is_published=before != (generation,),
+            mended=mended,
+            remaining=tuple(self.check(cancel=cancel, step=step)),
+        )
+
+    def salvage(self, out: str | os.PathLike[str], *, wait_s: float = 0.0) -> RepairReport:
+        """Copy what can be read into a new index at `out` and repair that; this file stays as it is.
+
+        For files of which pages are damaged, which `repair` refuses.
+
+        Returns:
+            What the repair of the new index did; tables that could not be read in full are named
+            first.
+
+        Raises:
+            UsageError: there is something at `out`.
+            StorageError: it cannot be written.
+            CorruptIndexError: not even the list of tables can be read.
+        """
+        from dataclasses import replace
+
+        from sqlindex.indexing.repair import Mended
+        from sqlindex.store.salvage import salvage
+
+        with self._file.writing("salvage", wait_s=wait_s, is_repair=True) as writer:
+            torn = salvage(writer.connection, writer.path, Path(out))
+        with Index.open(out) as index:
+            report = index.repair()
+        return replace(
+            report,
+            mended=(*(Mended(f"rows of table {table}", "lost") for table in torn), *report.mended),
+        )
 
 
 def _number(connection: Connection, at: int | str | None) -> int | None:

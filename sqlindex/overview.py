@@ -8,6 +8,7 @@ from pathlib import Path
 
 from sqlindex.model.packed import packed
 from sqlindex.model.status import (
+    FileCondition,
     FileStatus,
     IndexStatus,
     RefusedDocument,
@@ -18,11 +19,18 @@ from sqlindex.sources.located import located
 from sqlindex.sources.paths import path_of
 from sqlindex.store.builds import NO_EMBEDDER, UnfinishedBuild, unfinished_builds
 from sqlindex.store.collect import is_collecting, kept_generations
+from sqlindex.store.condition import (
+    foreign_sidecars,
+    free_bytes,
+    journal_mode,
+    tag_names,
+)
 from sqlindex.store.connection import IndexFile
 from sqlindex.store.documents import count_in_scope
 from sqlindex.store.driver import Connection, driver_name, sqlite_version
 from sqlindex.store.head import read_head
 from sqlindex.store.header import SCHEMA_VERSION
+from sqlindex.store.log_holders import log_holders
 from sqlindex.store.scope import EVERYTHING
 from sqlindex.store.settings import get_setting
 from sqlindex.store.sources import SourceRow, count_refusals, list_sources, refusal_of, refusals
@@ -65,6 +73,13 @@ def _unfinished(build: UnfinishedBuild) -> UnfinishedRefresh:
     return UnfinishedRefresh(
         build.started_at, build.documents, None if embedder == NO_EMBEDDER else embedder
     )
+
+
+def condition_of(file: IndexFile) -> FileCondition:
+    """What the file is like inside."""
+    with file.reading() as connection:
+        mode, free, tags = journal_mode(connection), free_bytes(connection), tag_names(connection)
+    return FileCondition(mode, free, log_holders(file.path), tags, foreign_sidecars(file.path))
 
 
 def refused_of(file: IndexFile, *, with_left_out: bool) -> Sequence[RefusedDocument]:

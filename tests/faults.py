@@ -119,8 +119,8 @@ def faulty_writer(plan: FaultPlan) -> Iterator[FaultPlan]:
     """Let every writer opened in the block follow `plan`."""
     from sqlindex.store import writer as module
 
-    def connect(path: Path, mode: str, *, timeout_ms: int = 5_000) -> Connection:
-        inner = driver.connect(path, mode, timeout_ms=timeout_ms)
+    def connect(path: Path, mode: str, **options: Any) -> Connection:
+        inner = driver.connect(path, mode, **options)
         return FailingConnection(inner, plan) if mode == "rw" else inner
 
     with pytest.MonkeyPatch.context() as patch:

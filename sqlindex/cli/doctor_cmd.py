@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING
 import click
 
 from sqlindex.cli.options import db_option, json_option, open_index
-from sqlindex.cli.output import print_json, print_text
+from sqlindex.cli.output import plural, print_json, print_text
 
 if TYPE_CHECKING:
-    from sqlindex.model.status import IndexStatus
+    from sqlindex.model.status import FileCondition, IndexStatus
 
 _WAL_RESET_FIXED = (3, 51, 3)
+_LONG_LOG_BYTES = 64_000_000
+"""The writer keeps the log below a quarter of this, unless a reader needs it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,16 +120,17 @@ def _index(db: Path) -> list[Diagnosis]:
         return [Diagnosis("index", "note", str(db), "there is none; make one with 'sqlindex init'")]
     try:
         with open_index(db) as index:
-            status = index.status()
+            status, condition = index.status(), index.condition()
             findings = index.check(quick=True)
             unreachable = index.unreachable()
     except SqlindexError as exc:
         return [Diagnosis("index", "fault", str(db), f"{exc} ({exc.hint})")]
     if findings:
-        why = f"{findings[0].invariant}: {findings[0].detail}; run 'sqlindex check'"
+        why = f"{findings[0].invariant}: {findings[0].detail}; run 'sqlindex repair'"
         return [Diagnosis("index", "fault", str(db), why)]
     why = f"generation {status.generation}, {status.documents:,} documents, default mode {status.default_mode}"
     found = [Diagnosis("index", "ok", str(db), why), *_file_systems(db, status)]
+    found += _inside(status, condition)
     for source in status.sources:
         if source.kind == "table":
             problem = unreachable.get(source.name)
@@ -140,6 +143,39 @@ def _index(db: Path) -> list[Diagnosis]:
                     f"{problem} ({problem.hint})" if problem else "can be read",
                 )
             )
+    return found
+
+
+def _inside(status: IndexStatus, condition: FileCondition) -> list[Diagnosis]:
+    """The file's pages and log, its history, and what was interrupted."""
+    is_wal = condition.journal_mode == "wal"
+    why = (
+        "readers and a writer side by side" if is_wal else "a copy; the first write makes it a wal"
+    )
+    found = [Diagnosis("journal", "ok" if is_wal else "note", condition.journal_mode, why)]
+    free = f"{condition.free_bytes:,} of {status.file_bytes:,} bytes"
+    found.append(
+        Diagnosis("free pages", "ok", free, "are used again; 'sqlindex compact' gives them back")
+    )
+    why = "is copied into the file by the next writer"
+    if condition.log_holders:
+        holders = ", ".join(map(str, condition.log_holders))
+        why = f"cannot begin anew while process {holders} reads"
+    is_long = status.log_bytes > _LONG_LOG_BYTES
+    found.append(Diagnosis("log", "note" if is_long else "ok", f"{status.log_bytes:,} bytes", why))
+    if condition.foreign_sidecars:
+        why = "another user's: the index's owner cannot write; delete them while nobody has it open"
+        found.append(Diagnosis("sidecars", "note", ", ".join(condition.foreign_sidecars), why))
+    tags = f"tagged: {', '.join(condition.tags)}" if condition.tags else "none is tagged"
+    kept = plural(status.kept_generations, "generation")
+    found.append(Diagnosis("history", "ok", f"{kept} kept", tags))
+    for build in status.unfinished:
+        staged = f"{plural(build.documents, 'document')} staged"
+        why = f"begun at {build.started_at}; the next refresh of the same sources goes on with it"
+        found.append(Diagnosis("unfinished", "note", staged, why))
+    if status.is_collecting:
+        why = "was interrupted; the next refresh or 'sqlindex gc' goes on with it"
+        found.append(Diagnosis("collection", "note", "unfinished", why))
     return found
 
 

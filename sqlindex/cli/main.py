@@ -37,6 +37,7 @@ _COMMANDS = {
     "tag": ("tag_cmd", "Name a generation, so that it is kept; list the names."),
     "status": ("status_cmd", "Show what the index holds and what was refused."),
     "check": ("check_cmd", "Verify every invariant of the file."),
+    "repair": ("repair_cmd", "Make a damaged file whole again, as far as it can be."),
     "gc": ("gc_cmd", "Collect old generations and what only they used."),
     "backup": ("backup_cmd", "Copy the index to a new file while it is in use."),
     "compact": ("compact_cmd", "Give free space of the file back."),

@@ -22,7 +22,7 @@ from sqlindex.store.generations import (
     publish,
     stage_lexical,
 )
-from sqlindex.store.head import Head
+from sqlindex.store.head import Head, is_lexical_whole
 from sqlindex.store.lexical import LexicalTable
 from sqlindex.store.writer import Writer
 
@@ -62,10 +62,12 @@ def publish_build(
         CancelledError: before the publish.
     """
     analyzer = analyzer_fingerprint()
-    is_other_analyzer = head.documents > 0 and head.analyzer != analyzer
     with writer.transaction() as connection:
+        is_rebuilt = head.documents > 0 and bool(lexical_rebuild(connection, head))
         is_other_space = head.documents > 0 and head.space_id != space_id
-        if not has_changes(connection, build_id) and not is_other_space and not is_other_analyzer:
+        # Vectors that were lost and are back change what is found, as a document would.
+        is_same = not (has_changes(connection, build_id) or is_other_space or counts.embedded)
+        if is_same and not is_rebuilt:
             end_build(connection, build_id)
             also(connection)
             return None
@@ -88,7 +90,7 @@ def publish_build(
         )
 
     generation = None
-    if changed < staged_fts_chunks and not is_other_analyzer:
+    if changed < staged_fts_chunks and not is_rebuilt:
         # A damaged text that ends cannot be taken out of the live table; the spare one never had it.
         with suppress(CorruptIndexError):
             is_small = changed <= _READ_BEFORE_CHUNKS
@@ -103,3 +105,13 @@ def publish_build(
             clear_superseded(writer, head.lexical)
     progress(Progress("publish", 1, 1))
     return generation
+
+
+def lexical_rebuild(connection: Connection, head: Head) -> str:
+    """Why the head's lexical table must be made anew, or ''."""
+    if head.analyzer != analyzer_fingerprint():
+        return "the analyser changed"
+    # Deleting rows from a damaged table would corrupt it further without a word.
+    if not is_lexical_whole(connection, head):
+        return "the table is damaged"
+    return ""

@@ -8,7 +8,6 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from itertools import islice
 
-from sqlindex.analysis.analyser import analyzer_fingerprint
 from sqlindex.cancellation import NEVER, CancelToken, WorkerThread
 from sqlindex.errors import (
     EmbedderMismatchError,
@@ -17,7 +16,7 @@ from sqlindex.errors import (
 from sqlindex.indexing.build import Embedded, embed_missing, stage_documents
 from sqlindex.indexing.diff import Listing, Rules, TouchedFile, walk
 from sqlindex.indexing.prepare import PreparedDocument, Workshop
-from sqlindex.indexing.publishing import publish_build
+from sqlindex.indexing.publishing import lexical_rebuild, publish_build
 from sqlindex.indexing.report import (
     Changes,
     ProgressSink,
@@ -52,6 +51,7 @@ from sqlindex.store.vectors import (
     has_vector,
     lacking_texts,
     live_parses,
+    lost_texts,
     refused_chunks,
 )
 from sqlindex.store.writer import Writer
@@ -150,7 +150,7 @@ def refresh(writer: Writer, job: RefreshJob) -> RefreshReport:
             job.source_names,
             unchanged=tally.unchanged,
             embedding_inputs=embedded.texts,
-            rebuilt=_rebuilt(head, space_id, is_new_space=is_new_space),
+            rebuilt=_rebuilt(writer.connection, head, space_id, is_new_space=is_new_space),
         )
         generation = _publish(writer, job, build_id, head, changes, space_id, embedded, ledger)
     _tidy_behind(writer, job, is_published=generation is not None)
@@ -212,6 +212,10 @@ def plan(connection: Connection, job: RefreshJob) -> Changes:
                             _inputs_of(connection, document, space_id, skips_refused=skips_refused)
                         )
         _end_walk(job, ledger)
+        if job.embedder is not None:
+            for source_id, document_id, key in lost_texts(connection, space_id):
+                if not ledger.ends(source_id, document_id):
+                    ledger.add_inputs([key])
         if is_new_space:
             for source_id, document_id, parse_id in live_parses(connection):
                 # Those that changed have been counted with what they will be.
@@ -224,7 +228,7 @@ def plan(connection: Connection, job: RefreshJob) -> Changes:
             job.source_names,
             unchanged=tally.unchanged,
             embedding_inputs=ledger.inputs(),
-            rebuilt=_rebuilt(head, planned_space, is_new_space=is_new_space),
+            rebuilt=_rebuilt(connection, head, planned_space, is_new_space=is_new_space),
         )
 
 
@@ -309,7 +313,9 @@ def _require_width(embedder: Embedder, dimensions: int) -> None:
         )
 
 
-def _rebuilt(head: Head, space_id: int | None, *, is_new_space: bool) -> tuple[str, ...]:
+def _rebuilt(
+    connection: Connection, head: Head, space_id: int | None, *, is_new_space: bool
+) -> tuple[str, ...]:
     if head.documents == 0:
         return ()
     notes = []
@@ -317,8 +323,9 @@ def _rebuilt(head: Head, space_id: int | None, *, is_new_space: bool) -> tuple[s
         notes.append("vectors: the embedder is another one than the head's")
     if head.space_id is not None and space_id is None:
         notes.append("vectors: none, the index is now lexical only")
-    if head.analyzer != analyzer_fingerprint():
-        notes.append("lexical rows: the analyser changed")
+    why = lexical_rebuild(connection, head)
+    if why:
+        notes.append(f"lexical rows: {why}")
     return tuple(notes)
 
 

@@ -113,3 +113,22 @@ class IndexStatus:
     kept_generations: int = 1
     unfinished: tuple[UnfinishedRefresh, ...] = ()
     is_collecting: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FileCondition:
+    """What an index file is like inside.
+
+    Attributes:
+        journal_mode: `wal`; another word for a copy that nobody has written to yet.
+        free_bytes: of pages that hold nothing; compacting gives them back.
+        log_holders: ids of other processes that read by way of the log just now (Linux only).
+        tags: names of tagged generations.
+        foreign_sidecars: files beside the index that belong to another user than it does.
+    """
+
+    journal_mode: str
+    free_bytes: int
+    log_holders: tuple[int, ...]
+    tags: tuple[str, ...]
+    foreign_sidecars: tuple[str, ...]

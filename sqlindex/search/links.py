@@ -42,6 +42,7 @@ from sqlindex.store.links import (
     named_places,
     place_of,
     places,
+    require_names,
     roots,
 )
 
@@ -109,6 +110,7 @@ class _Resolver:
     """Resolves links of one read transaction, and remembers what it looked up."""
 
     def __init__(self, connection: Connection, generation: int) -> None:
+        require_names(connection)
         self._connection = connection
         self._generation = generation
         self._named: dict[str, list[DocumentPlace]] = {}

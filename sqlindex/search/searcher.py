@@ -26,7 +26,7 @@ from sqlindex.search.lexical.channel import LexicalChannel
 from sqlindex.search.snippets import snippet
 from sqlindex.store.connection import IndexFile
 from sqlindex.store.driver import Connection
-from sqlindex.store.head import Served, read_served
+from sqlindex.store.head import Served, read_served, require_lexical
 from sqlindex.store.lexical import LexicalTable
 from sqlindex.store.snapshot import (
     ChunkRow,
@@ -247,7 +247,7 @@ class Searcher:
         window: int,
         cancel: CancelToken,
     ) -> list[Ranked]:
-        table = _lexical_table(served)
+        table = _lexical_table(connection, served)
         candidates = None
         if condition is not None:
             candidates = version_ranges(connection, served.generation, condition)
@@ -331,7 +331,7 @@ class Searcher:
         """The complete lexical ranking as positions of the view, with its scores."""
         import numpy as np
 
-        channel = LexicalChannel(connection, _lexical_table(served), self._config)
+        channel = LexicalChannel(connection, _lexical_table(connection, served), self._config)
         matched = list(channel.scores(terms, ranges, cancel))
         positions = view.positions_of([slot for slot, _ in matched])
         scores = np.array([score for _, score in matched], np.float64)
@@ -360,7 +360,7 @@ class Searcher:
         if chunk is None:
             raise CorruptIndexError(
                 f"slot {found.slot} was found and belongs to no chunk of generation {served.generation}",
-                hint="run 'sqlindex check'",
+                hint="run 'sqlindex repair'",
             )
         return Hit(
             **provenance(chunk, self._uri_of),
@@ -382,7 +382,7 @@ def provenance(chunk: ChunkRow, uri_of: Callable[[ChunkRow], str | None]) -> dic
     if content_fingerprint(chunk.text) != chunk.fingerprint:
         raise CorruptIndexError(
             f"the span of slot {chunk.slot} in document {chunk.document_id!r} is damaged",
-            hint="run 'sqlindex check', restore a backup or index again",
+            hint="run 'sqlindex repair', or restore a backup",
         )
     return {
         "source": chunk.source,
@@ -442,12 +442,13 @@ def _lexical_history(served: Served) -> LexicalHistoryError:
     )
 
 
-def _lexical_table(served: Served) -> LexicalTable:
+def _lexical_table(connection: Connection, served: Served) -> LexicalTable:
     """The table with a generation's words.
 
     Raises:
         LexicalHistoryError: it is not the head.
         RebuildRequiredError: another analyser made the rows.
+        CorruptIndexError: the table cannot hold all of the generation's rows.
     """
     if served.lexical is None:
         raise _lexical_history(served)
@@ -456,6 +457,7 @@ def _lexical_table(served: Served) -> LexicalTable:
             f"the lexical rows were made by {served.analyzer!r}, this program has {analyzer_fingerprint()!r}",
             hint="run 'sqlindex refresh' to rebuild them",
         )
+    require_lexical(connection, served.lexical, served.chunks)
     return served.lexical
 
 

@@ -101,6 +101,17 @@ def _read_plan(text: str, build_id: int) -> dict[str, str]:
     return plan
 
 
+def unreadable_builds(connection: Connection) -> list[int]:
+    """Unfinished builds whose plan cannot be read."""
+    found = []
+    for build_id, _, _, _, plan, _ in connection.execute(_UNFINISHED):
+        try:
+            _read_plan(plan, build_id)
+        except (CorruptIndexError, TypeError):
+            found.append(build_id)
+    return found
+
+
 def go_on_with(connection: Connection, build_id: int) -> Head:
     """Take up an unfinished build on the present head, which is returned.
 

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import hashlib
-import math
-import sys
-from array import array
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
+from itertools import zip_longest
 
-from sqlindex.errors import CorruptIndexError
-from sqlindex.store.checksum import check8
-from sqlindex.store.contents import read_content
+from sqlindex.store.builds import unreadable_builds
+from sqlindex.store.damage import UNREADABLE, text_faults
 from sqlindex.store.documents import damaged_versions
-from sqlindex.store.driver import Connection
+from sqlindex.store.driver import Connection, DatabaseError, connect_scratch, is_damage
 from sqlindex.store.head import Head, read_head
-from sqlindex.store.lexical import Analyse, lexical_rows
+from sqlindex.store.invariants import INVARIANTS, Invariant
+from sqlindex.store.lexical import LEXICAL_TABLES, Analyse, lexical_agrees, lexical_rows
 from sqlindex.store.links import wrong_names
-from sqlindex.store.parses import ChunkPlace, chunk_place, damaged_parses
+from sqlindex.store.parses import ChunkPlace, damaged_parses
 from sqlindex.store.sources import list_sources, refusals
+from sqlindex.store.vectors import damaged_vectors
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,103 +28,72 @@ class Finding:
     detail: str
 
 
-# Each query gives one row for each violation.
-_INVARIANTS = {
-    "the head names a published generation": """
-        SELECT 'head names ' || h.generation FROM head h
-        WHERE h.generation IS NOT (SELECT max(generation) FROM generation)""",
-    "there is one head": "SELECT 'rows: ' || count(*) FROM head HAVING count(*) <> 1",
-    "a generation's build bore its versions": """
-        SELECT 'version ' || d.version_id FROM document_version d
-        LEFT JOIN generation g ON g.generation = d.born
-        WHERE d.born IS NOT NULL AND g.build_id IS NOT d.build_id""",
-    "versions end in published generations": """
-        SELECT 'version ' || version_id FROM document_version
-        WHERE died IS NOT NULL AND died NOT IN (SELECT generation FROM generation)""",
-    "the head's counts are those of its rows": """
-        SELECT 'generation ' || g.generation || ' says ' || g.documents || '/' || g.chunks || '/'
-          || g.embedded_chunks || ', has ' || n || '/' || c || '/' || e
-        FROM head h JOIN generation g USING(generation),
-          (SELECT count(*) AS n, coalesce(sum(chunks), 0) AS c FROM document_version
-           WHERE born IS NOT NULL AND died IS NULL),
-          (SELECT count(c.text_id) AS e FROM document_version d JOIN chunk c ON c.parse_id = d.parse_id
-           WHERE d.born IS NOT NULL AND d.died IS NULL)
-        WHERE g.documents <> n OR g.chunks <> c OR g.embedded_chunks <> e""",
-    "every version has its parse": """
-        SELECT 'version ' || version_id FROM document_version d
-        WHERE NOT EXISTS (SELECT 1 FROM parse p WHERE p.parse_id = d.parse_id AND p.chunks = d.chunks)""",
-    "every version has its source": """
-        SELECT 'version ' || version_id FROM document_version d
-        WHERE NOT EXISTS (SELECT 1 FROM source s WHERE s.source_id = d.source_id)""",
-    "every parse has its content": """
-        SELECT 'parse ' || parse_id FROM parse p
-        WHERE NOT EXISTS (SELECT 1 FROM content c WHERE c.content_id = p.content_id)""",
-    "every parse has its chunks": """
-        SELECT 'parse ' || parse_id FROM parse p
-        WHERE chunks <> (SELECT count(*) FROM chunk c WHERE c.parse_id = p.parse_id)""",
-    "every chunk has its section": """
-        SELECT 'chunk ' || c.parse_id || '/' || c.ord FROM chunk c
-        WHERE NOT EXISTS (SELECT 1 FROM section x WHERE x.parse_id = c.parse_id AND x.ord = c.section_ord)""",
-    "chunks and sections have a parse": """
-        SELECT 'parse ' || parse_id FROM (SELECT parse_id FROM chunk UNION SELECT parse_id FROM section)
-        WHERE parse_id NOT IN (SELECT parse_id FROM parse)""",
-    "slots do not overlap": """
-        SELECT 'version ' || version_id FROM (
-          SELECT version_id, first_slot, lag(first_slot + max(chunks, 1)) OVER (ORDER BY first_slot) AS free
-          FROM document_version WHERE born IS NOT NULL) WHERE first_slot < free""",
-    "slots lie below the next slot": """
-        SELECT 'version ' || version_id FROM document_version
-        WHERE born IS NOT NULL AND first_slot + max(chunks, 1) > (SELECT next_slot FROM head)""",
-    "embedded chunks have a text": """
-        SELECT 'chunk ' || parse_id || '/' || ord FROM chunk
-        WHERE text_id IS NOT NULL AND text_id NOT IN (SELECT text_id FROM embedding_text)""",
-    "every chunk of a generation with a space has a vector": """
-        SELECT 'text ' || c.text_id || ' of ' || d.document_id
-        FROM head h JOIN generation g USING(generation) JOIN document_version d ON d.born IS NOT NULL AND d.died IS NULL
-          JOIN chunk c ON c.parse_id = d.parse_id
-        WHERE g.space_id IS NOT NULL AND c.text_id IS NOT NULL
-          AND NOT EXISTS (SELECT 1 FROM vector v WHERE v.vector_id = (g.space_id << 40) | c.text_id)
-          AND NOT EXISTS (SELECT 1 FROM vector_refusal f WHERE f.space_id = g.space_id AND f.text_id = c.text_id)""",
-    "vectors belong to a space": """
-        SELECT 'vector ' || vector_id FROM vector WHERE vector_id >> 40 NOT IN (SELECT space_id FROM vector_space)""",
-}
+# Numbers and sums of the slots as versions say them and as the table holds them.
 _LIVE_SLOTS = """
-    SELECT d.first_slot + c.ord FROM document_version d JOIN chunk c ON c.parse_id = d.parse_id
-    WHERE d.born IS NOT NULL AND d.died IS NULL
+    SELECT coalesce(sum(chunks), 0), coalesce(sum(chunks * first_slot + chunks * (chunks - 1) / 2), 0)
+    FROM document_version WHERE born IS NOT NULL AND died IS NULL
 """
 _LEXICAL_SLOTS = {
-    "a": "SELECT id FROM chunk_fts_a_docsize",
-    "b": "SELECT id FROM chunk_fts_b_docsize",
+    table: f"SELECT count(*), coalesce(sum(id), 0) FROM chunk_fts_{table}_docsize"
+    for table in LEXICAL_TABLES
 }
 _LIVE_VERSIONS = "SELECT version_id FROM document_version WHERE born IS NOT NULL AND died IS NULL ORDER BY version_id"
-_VOCABULARY = {
-    "a": "CREATE VIRTUAL TABLE temp.stored_terms USING fts5vocab(main, chunk_fts_a, instance)",
-    "b": "CREATE VIRTUAL TABLE temp.stored_terms USING fts5vocab(main, chunk_fts_b, instance)",
-}
-_EXPECTED_TABLE = """
-    CREATE VIRTUAL TABLE temp.expected USING fts5(title, headings, body, tags, path, content='',
-      tokenize='unicode61 remove_diacritics 2')
-"""
-_EXPECTED_TERMS = (
-    "CREATE VIRTUAL TABLE temp.expected_terms USING fts5vocab(temp, expected, instance)"
+# The table as it must be, made anew in a scratch database, and both in words.
+_EXPECTED = (
+    """CREATE VIRTUAL TABLE expected USING fts5(title, headings, body, tags, path, content='',
+         tokenize='unicode61 remove_diacritics 2')""",
+    "CREATE VIRTUAL TABLE terms USING fts5vocab(expected, instance)",
+    "CREATE VIRTUAL TABLE term_rows USING fts5vocab(expected, row)",
 )
+_STORED = {
+    table: (
+        f"CREATE VIRTUAL TABLE IF NOT EXISTS temp.terms_{table} USING fts5vocab(main, chunk_fts_{table}, instance)",
+        f"CREATE VIRTUAL TABLE IF NOT EXISTS temp.term_rows_{table} USING fts5vocab(main, chunk_fts_{table}, row)",
+    )
+    for table in LEXICAL_TABLES
+}
 _INSERT_EXPECTED = (
-    "INSERT INTO temp.expected(rowid, title, headings, body, tags, path) VALUES(?, ?, ?, ?, ?, ?)"
+    "INSERT INTO expected(rowid, title, headings, body, tags, path) VALUES(?, ?, ?, ?, ?, ?)"
 )
+_TERMS = "SELECT term, doc, col, offset FROM {}"
+_EXPECTED_COUNTS = "SELECT term, doc FROM term_rows"
+_STORED_COUNT = "SELECT doc FROM temp.term_rows_{} WHERE term = ?"
 _STATISTICS = {
-    table: {
-        "lengths": f"""SELECT id FROM (SELECT id, sz FROM chunk_fts_{table}_docsize
-            EXCEPT SELECT id, sz FROM temp.expected_docsize)""",
-        "totals": f"""SELECT id FROM (SELECT id, block FROM chunk_fts_{table}_data WHERE id = 1
-            EXCEPT SELECT id, block FROM temp.expected_data WHERE id = 1)""",
-    }
-    for table in ("a", "b")
+    "lengths": "SELECT id, sz FROM {}_docsize ORDER BY id",
+    "totals": "SELECT id, block FROM {}_data WHERE id = 1",
 }
-_TERMS = "SELECT term, doc, col, offset FROM temp.{} "
-_CHUNK_MARKS = """
-    SELECT c.ord, c.fingerprint, t.key FROM chunk c LEFT JOIN embedding_text t USING(text_id)
-    WHERE c.parse_id = ? ORDER BY c.ord
-"""
+# Small tables, whose pages a quick check looks at one by one; the full check looks at all pages.
+_SMALL_TABLES = (
+    "head",
+    "generation",
+    "tag",
+    "setting",
+    "source",
+    "build",
+    "build_removes",
+    "collection",
+    "unused_parse",
+    "unused_text",
+    "unused_space",
+    "vector_space",
+    "vector_refusal",
+    "refused_document",
+)
+# Columns that no checksum covers.
+_UNCHECKED_TEXTS = {
+    "setting": "SELECT name, value FROM setting",
+    "source": "SELECT name, kind, coalesce(root, ''), options, mount_points FROM source",
+    "generation": "SELECT cause, analyzer FROM generation",
+    "tag": "SELECT name FROM tag",
+    "vector_space": "SELECT identity FROM vector_space",
+    "vector_refusal": "SELECT detail FROM vector_refusal",
+    "refused_document": "SELECT document_id, reason, detail, hint FROM refused_document",
+    "file_stat": "SELECT document_id FROM file_stat",
+    "build": "SELECT scope, plan FROM build",
+}
+WELL_FORMED = "the database file is well-formed"
+LEXICAL_ROWS = "the lexical table holds the head's chunks"
+LEXICAL_TERMS = "the lexical table holds the terms of the texts"
 
 
 def find_faults(
@@ -141,155 +109,170 @@ def find_faults(
     """Every broken invariant, in a fixed order.
 
     Args:
-        quick: only what reads no text, no vector and no posting.
+        quick: only what reads small tables and indexes: no text, vector or posting, and no chunk.
         analyse: makes lexical rows, to compare the lexical table with.
         analyzer: fingerprint of `analyse`; a table made by another one is not compared.
         fingerprint: of a chunk's text.
         embedding_key: of what a chunk of a document's text is embedded as.
         step: called with the name of each part before it runs; may raise to cancel.
     """
-    step("structure")
-    yield from _structure(connection)
-    for name, query in _INVARIANTS.items():
+    parts: list[tuple[str, Iterator[Finding]]] = [
+        (WELL_FORMED, _structure(connection, quick=quick)),
+        *(
+            (invariant.name, _violations(connection, invariant))
+            for invariant in INVARIANTS
+            if invariant.is_quick or not quick
+        ),
+        ("sources and refusals can be read", _sources(connection)),
+        ("unfinished builds can be read", _builds(connection)),
+        (LEXICAL_ROWS, slot_faults(connection)),
+    ]
+    if not quick:
+        damaged: set[int] = set()
+        parts += [
+            ("texts without a checksum are UTF-8", _encodable(connection)),
+            ("versions give their checksum", _versions(connection)),
+            ("parses give their checksum", _parses(connection, damaged)),
+            ("versions are found by their names", _names(connection)),
+            ("vectors give their checksum", _vectors(connection)),
+            ("texts give their checksum", _texts(connection, fingerprint, embedding_key, damaged)),
+            (LEXICAL_TERMS, lexical_faults(connection, analyzer, analyse)),
+        ]
+    for name, found in parts:
         step(name)
-        for (detail,) in connection.execute(query).fetchall():
-            yield Finding(name, detail)
-    try:
-        head = read_head(connection)
-    except CorruptIndexError as exc:
-        yield Finding("the head names a published generation", str(exc))
-        return
-    step("sources")
-    yield from _sources(connection)
-    step("lexical rows")
-    yield from _lexical_slots(connection, head)
-    if quick:
-        return
-    step("rows")
-    for detail in damaged_versions(connection):
-        yield Finding("versions give their checksum", detail)
-    for parse_id in damaged_parses(connection):
-        yield Finding("parses give their checksum", f"parse {parse_id} is damaged")
-    for version_id in wrong_names(connection):
-        yield Finding("versions are found by their names", f"version {version_id}")
-    step("vectors")
-    yield from _vectors(connection)
-    step("texts")
-    damaged = False
-    for finding in _texts(connection, fingerprint, embedding_key):
-        damaged = True
-        yield finding
-    if head.analyzer == analyzer and not damaged:
-        step("lexical terms")
         try:
-            yield from _lexical_terms(connection, head, analyse)
-        except CorruptIndexError as exc:  # a row that the terms come from
-            yield Finding("the lexical table holds the terms of the texts", str(exc))
+            yield from found
+        except UNREADABLE as exc:
+            if isinstance(exc, DatabaseError) and not is_damage(exc):
+                raise
+            yield Finding(name, f"cannot be read: {exc}")
 
 
-def _structure(connection: Connection) -> Iterator[Finding]:
-    for (message,) in connection.execute("PRAGMA quick_check(20)").fetchall():
-        if message != "ok":
-            yield Finding("the database file is well-formed", message)
+def _structure(connection: Connection, *, quick: bool) -> Iterator[Finding]:
+    """SQLite's own checks: of pages and types, and in a full check of indexes against their tables."""
+    messages = (
+        (f"PRAGMA quick_check({table})" for table in _SMALL_TABLES)
+        if quick
+        else ("PRAGMA integrity_check(20)",)
+    )
+    for pragma in messages:
+        for (message,) in connection.execute(pragma).fetchall():
+            if message != "ok":
+                yield Finding(WELL_FORMED, message)
+
+
+def _violations(connection: Connection, invariant: Invariant) -> Iterator[Finding]:
+    for (detail,) in connection.execute(invariant.violations).fetchall():
+        yield Finding(invariant.name, str(detail))
 
 
 def _sources(connection: Connection) -> Iterator[Finding]:
-    try:
-        for source in list_sources(connection):
+    for source in list_sources(connection):
+        try:
             for _ in refusals(connection, source.source_id):
                 pass
-    except CorruptIndexError as exc:
-        yield Finding("sources and refusals can be read", str(exc))
+        except UNREADABLE as exc:
+            yield Finding("sources and refusals can be read", f"source {source.name!r}: {exc}")
 
 
-def _lexical_slots(connection: Connection, head: Head) -> Iterator[Finding]:
-    stored = _LEXICAL_SLOTS[head.lexical]
-    for sign, query in (
-        ("missing", f"{_LIVE_SLOTS} EXCEPT {stored}"),
-        ("left over", f"{stored} EXCEPT {_LIVE_SLOTS}"),
-    ):
-        slots = [row[0] for row in connection.execute(query)]
-        if slots:
-            yield Finding(
-                "the lexical table holds the head's chunks",
-                f"{len(slots)} {sign}, first slot {slots[0]}",
-            )
+def _builds(connection: Connection) -> Iterator[Finding]:
+    for build_id in unreadable_builds(connection):
+        yield Finding("unfinished builds can be read", f"build {build_id}")
+
+
+def _encodable(connection: Connection) -> Iterator[Finding]:
+    for table, query in _UNCHECKED_TEXTS.items():
+        for texts in connection.execute(query):
+            try:
+                "".join(texts).encode()
+            except UNREADABLE as exc:
+                yield Finding("texts without a checksum are UTF-8", f"a row of {table}: {exc}")
+
+
+def slot_faults(connection: Connection) -> Iterator[Finding]:
+    """Compare what the lexical table counts with the head and its slots, by their number and sum."""
+    head = read_head(connection)
+    if not lexical_agrees(connection, head.lexical, head.chunks):
+        yield Finding(LEXICAL_ROWS, f"it counts other rows than {head.chunks}, or has no index")
+    stored = connection.execute(_LEXICAL_SLOTS[head.lexical]).fetchone()
+    live = connection.execute(_LIVE_SLOTS).fetchone()
+    if stored != live:
+        yield Finding(LEXICAL_ROWS, f"{stored[0]} rows for {live[0]} chunks, or in other slots")
+
+
+def _versions(connection: Connection) -> Iterator[Finding]:
+    for _, detail in damaged_versions(connection):
+        yield Finding("versions give their checksum", detail)
+
+
+def _parses(connection: Connection, damaged: set[int]) -> Iterator[Finding]:
+    for parse_id in damaged_parses(connection):
+        damaged.add(parse_id)
+        yield Finding("parses give their checksum", f"parse {parse_id} is damaged")
+
+
+def _names(connection: Connection) -> Iterator[Finding]:
+    for version_id in wrong_names(connection):
+        yield Finding("versions are found by their names", f"version {version_id}")
 
 
 def _vectors(connection: Connection) -> Iterator[Finding]:
-    query = """
-        SELECT v.vector_id, v.norm, v.f32, v.check8, s.dimensions
-        FROM vector v JOIN vector_space s ON s.space_id = v.vector_id >> 40
-    """
-    for vector_id, norm, blob, check, dimensions in connection.execute(query):
-        if len(blob) != 4 * dimensions or check8(blob) != check:
-            yield Finding("vectors give their checksum", f"vector {vector_id} is damaged")
-        elif not math.isclose(norm, _length(blob)):
-            yield Finding("vectors have their norm", f"vector {vector_id} says {norm}")
-
-
-def _length(blob: bytes) -> float:
-    numbers = array("f", blob)
-    if sys.byteorder == "big":
-        numbers.byteswap()
-    return math.hypot(*numbers)
+    for vector_id, detail in damaged_vectors(connection):
+        yield Finding("vectors give their checksum", f"vector {vector_id}: {detail}")
 
 
 def _texts(
     connection: Connection,
     fingerprint: Callable[[str], bytes],
     embedding_key: Callable[[str, ChunkPlace], bytes],
+    damaged: set[int],
 ) -> Iterator[Finding]:
-    contents = connection.execute(
-        "SELECT content_id, digest FROM content ORDER BY content_id"
-    ).fetchall()
-    for content_id, digest in contents:
-        try:
-            text = read_content(connection, content_id)
-        except CorruptIndexError as exc:
-            yield Finding("texts give their checksum", f"content {content_id}: {exc}")
-            continue
-        if hashlib.sha256(text.encode("utf-8")).digest() != digest:
-            yield Finding("texts give their digest", f"content {content_id}")
-        parses = connection.execute(
-            "SELECT parse_id FROM parse WHERE content_id = ?", (content_id,)
-        )
-        for (parse_id,) in parses.fetchall():
-            for ord_, mark, key in connection.execute(_CHUNK_MARKS, (parse_id,)).fetchall():
-                try:
-                    place = chunk_place(connection, parse_id, ord_)
-                except CorruptIndexError as exc:
-                    yield Finding("chunks have their section", str(exc))
-                    continue
-                if fingerprint(text[place.start_char : place.end_char]) != mark:
-                    yield Finding("chunks give their fingerprint", f"chunk {parse_id}/{ord_}")
-                elif key is not None and embedding_key(text, place) != key:
-                    yield Finding("chunks have the key of their text", f"chunk {parse_id}/{ord_}")
+    faults = text_faults(
+        connection,
+        fingerprint=fingerprint,
+        embedding_key=embedding_key,
+        damaged_parses=damaged,
+    )
+    for fault in faults:
+        yield Finding(fault.rule, fault.detail)
 
 
-def _lexical_terms(connection: Connection, head: Head, analyse: Analyse) -> Iterator[Finding]:
+def lexical_faults(connection: Connection, analyzer: str, analyse: Analyse) -> Iterator[Finding]:
     """Compare every posting with a fresh analysis: FTS5's own pages have no checksum."""
-    connection.execute(_EXPECTED_TABLE)
-    connection.execute(_EXPECTED_TERMS)
-    connection.execute(_VOCABULARY[head.lexical])
-    for (version_id,) in connection.execute(_LIVE_VERSIONS).fetchall():
-        connection.executemany(_INSERT_EXPECTED, lexical_rows(connection, version_id, analyse))
-    stored = iter(connection.execute(_TERMS.format("stored_terms")))
-    expected = iter(connection.execute(_TERMS.format("expected_terms")))
-    for want in expected:
-        got = next(stored, None)
-        if got != want:
-            yield Finding(
-                "the lexical table holds the terms of the texts", f"expected {want}, found {got}"
-            )
-            return
-    extra = next(stored, None)
-    if extra is not None:
-        yield Finding("the lexical table holds the terms of the texts", f"unexpected {extra}")
+    head = read_head(connection)
+    if head.analyzer != analyzer:
         return
+    with closing(connect_scratch()) as scratch:
+        for statement in _EXPECTED:
+            scratch.execute(statement)
+        for (version_id,) in connection.execute(_LIVE_VERSIONS).fetchall():
+            scratch.executemany(_INSERT_EXPECTED, lexical_rows(connection, version_id, analyse))
+        yield from _differing_terms(connection, scratch, head)
+
+
+def _differing_terms(connection: Connection, scratch: Connection, head: Head) -> Iterator[Finding]:
+    for statement in _STORED[head.lexical]:
+        connection.execute(statement)
+    stored = connection.execute(_TERMS.format(f"temp.terms_{head.lexical}"))
+    expected = scratch.execute(_TERMS.format("terms"))
+    for got, want in zip_longest(stored, expected):
+        if got != want:
+            yield Finding(LEXICAL_TERMS, f"expected {want}, found {got}")
+            return
+    # The index over the pages: a scan does not use it, and a search uses nothing else.
+    count = _STORED_COUNT.format(head.lexical)
+    for term, documents in scratch.execute(_EXPECTED_COUNTS):
+        if connection.execute(count, (term,)).fetchone() != (documents,):
+            yield Finding("the lexical table finds its terms", f"{term!r}")
+            return
     if head.chunks == 0:
         return  # emptied and never filled tables write their totals differently
     # BM25 divides by these: a wrong one ranks wrongly and is seen nowhere else.
-    for name, query in _STATISTICS[head.lexical].items():
-        for (where,) in connection.execute(query).fetchall():
-            yield Finding(f"the lexical table holds its {name}", f"row {where} differs")
+    for name, query in _STATISTICS.items():
+        rows = connection.execute(query.format(f"chunk_fts_{head.lexical}"))
+        for got, want in zip_longest(rows, scratch.execute(query.format("expected"))):
+            if got != want:
+                yield Finding(
+                    f"the lexical table holds its {name}", f"expected {want}, found {got}"
+                )
+                return

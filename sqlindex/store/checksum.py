@@ -15,7 +15,12 @@ def check8(data: bytes) -> bytes:
 def check8_of_values(values: Sequence[object]) -> bytes:
     """Checksum of a row's values: text, numbers, bytes, None and nested sequences of them."""
     canonical = json.dumps(values, ensure_ascii=False, separators=(",", ":"), default=bytes.hex)
-    return check8(canonical.encode("utf-8"))
+    return check8(stored_bytes(canonical))
+
+
+def stored_bytes(text: str) -> bytes:
+    """The bytes of a text as the file holds it, also where a check read bytes that are no UTF-8."""
+    return text.encode("utf-8", "surrogateescape")
 
 
 def text_digest(text: str) -> bytes:

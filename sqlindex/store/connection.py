@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 
 DEADLINE_MS = 60_000
+LOG_PAUSE_MB = 1_000
 """How long SQLite may work for one reading: damage can make a statement run for ever."""
 
 
@@ -57,9 +58,11 @@ class IndexFile:
         deadline_ms: int = DEADLINE_MS,
         trust_owner: bool = False,
         allow_network: bool = False,
+        log_pause_mb: int = LOG_PAUSE_MB,
         shared: str | None = None,
     ) -> None:
         self.path = path
+        self._log_pause_mb = log_pause_mb
         self._allow_network = allow_network
         self._busy_timeout_ms = busy_timeout_ms
         self._deadline_ms = deadline_ms
@@ -84,6 +87,7 @@ class IndexFile:
         deadline_ms: int = DEADLINE_MS,
         allow_network: bool = False,
         trust_owner: bool = False,
+        log_pause_mb: int = LOG_PAUSE_MB,
     ) -> IndexFile:
         """Open the index at `path`; with `make`, create it when nothing is there.
 
@@ -94,6 +98,7 @@ class IndexFile:
             deadline_ms: how long SQLite may work for one reading.
             allow_network: make, write and follow it also where other machines may use it.
             trust_owner: take files of any owner, and write another user's index.
+            log_pause_mb: a writer waits while readers keep the log longer than that.
 
         Raises:
             NotAnIndexError: not an index of this program; `NewerSchemaError` for a newer one.
@@ -122,6 +127,7 @@ class IndexFile:
             deadline_ms=deadline_ms,
             trust_owner=trust_owner,
             allow_network=allow_network,
+            log_pause_mb=log_pause_mb,
             shared=shared,
         )
 
@@ -133,6 +139,7 @@ class IndexFile:
             self._deadline_ms,
             self._allow_network,
             self._trust_owner,
+            self._log_pause_mb,
         )
 
     def identity(self) -> tuple[int, int]:
@@ -191,7 +198,8 @@ class IndexFile:
                 # BEGIN is lazy: the first read takes the snapshot.
                 reader.verify(self.path)
                 yield connection
-                connection.execute("COMMIT")
+                if not is_new:  # closing ends it too, where COMMIT would meet a damaged page again
+                    connection.execute("COMMIT")
             if reader.state is not None and reader.state != FileState.of(self.path):
                 raise StorageError(
                     f"index {self.path} changed while it was read", hint="search again"
@@ -244,9 +252,20 @@ class IndexFile:
 
     @contextmanager
     def writing(
-        self, purpose: str, *, wait_s: float = 0.0, cancel: CancelToken | None = None
+        self,
+        purpose: str,
+        *,
+        wait_s: float = 0.0,
+        cancel: CancelToken | None = None,
+        is_repair: bool = False,
     ) -> Iterator[Writer]:
         """The index's one writer; other writers are refused until the block ends.
+
+        Args:
+            purpose: told to whoever is refused.
+            wait_s: how long to wait for another writer.
+            cancel: checked while waiting.
+            is_repair: the schema is not compared, and the writer may go past constraints.
 
         Raises:
             LockedError: another writer holds the index.
@@ -264,12 +283,18 @@ class IndexFile:
         if self._shared is not None:
             raise refuse_shared(self.path, self._shared)
         verify_files(self.path, trust_owner=self._trust_owner, is_written=True)
-        self._patience = self._patience or Patience()
+        self._patience = self._patience or Patience(1_000_000 * self._log_pause_mb)
         lock = WriterLock(self.path)
         lock.acquire(purpose, wait_s=wait_s, cancel=cancel)
         try:
             with translated_errors(self.path):
-                writer = Writer(self.path, self._busy_timeout_ms, self._patience, cancel or NEVER)
+                writer = Writer(
+                    self.path,
+                    self._busy_timeout_ms,
+                    self._patience,
+                    cancel or NEVER,
+                    is_repair=is_repair,
+                )
                 try:
                     yield writer
                 finally:
@@ -323,7 +348,12 @@ class IndexFile:
 
 
 def _open_anew(
-    path: Path, busy_timeout_ms: int, deadline_ms: int, allow_network: bool, trust_owner: bool
+    path: Path,
+    busy_timeout_ms: int,
+    deadline_ms: int,
+    allow_network: bool,
+    trust_owner: bool,
+    log_pause_mb: int,
 ) -> IndexFile:
     return IndexFile.open(
         path,
@@ -332,6 +362,7 @@ def _open_anew(
         deadline_ms=deadline_ms,
         allow_network=allow_network,
         trust_owner=trust_owner,
+        log_pause_mb=log_pause_mb,
     )
 
 

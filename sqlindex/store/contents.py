@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sqlindex.errors import CorruptIndexError
-from sqlindex.store.checksum import check8, text_digest
+from sqlindex.store.checksum import check8, stored_bytes, text_digest
 from sqlindex.store.driver import Connection
 
 PIECE_CHARS = 16_384
@@ -81,7 +81,7 @@ def read_content(connection: Connection, content_id: int) -> str:
     """
     found = connection.execute(_SPAN_OF, {"content_id": content_id}).fetchone()
     if found is None:
-        raise CorruptIndexError(f"content {content_id} is missing", hint="run 'sqlindex check'")
+        raise CorruptIndexError(f"content {content_id} is missing", hint="run 'sqlindex repair'")
     chars, first_piece = found
     return _read(connection, first_piece, 0, chars)
 
@@ -120,15 +120,16 @@ def _read(connection: Connection, first_piece: int, start_char: int, end_char: i
     last = first_piece + (end_char - 1) // PIECE_CHARS
     bodies = []
     for piece_id, body, check in connection.execute(_PIECES, {"first": first, "last": last}):
-        if check8(body.encode("utf-8")) != check:
+        # A flipped type byte makes another Python type of it.
+        if not isinstance(body, str) or check8(stored_bytes(body)) != check:
             raise CorruptIndexError(
                 f"text piece {piece_id} is damaged",
-                hint="run 'sqlindex check', restore a backup or index again",
+                hint="run 'sqlindex repair', or restore a backup",
             )
         bodies.append(body)
     if len(bodies) != last - first + 1:
         raise CorruptIndexError(
-            f"text pieces {first} to {last} are incomplete", hint="run 'sqlindex check'"
+            f"text pieces {first} to {last} are incomplete", hint="run 'sqlindex repair'"
         )
     offset = (first - first_piece) * PIECE_CHARS
     text = bodies[0] if len(bodies) == 1 else "".join(bodies)

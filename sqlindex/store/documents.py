@@ -182,13 +182,11 @@ def stage_removals(connection: Connection, build_id: int, version_ids: Iterable[
     connection.executemany(_REMOVE, ((build_id, version_id) for version_id in version_ids))
 
 
-def damaged_versions(connection: Connection) -> list[str]:
-    """Messages naming versions whose row no longer gives its checksum."""
-    found = []
+def damaged_versions(connection: Connection) -> Iterator[tuple[int, str]]:
+    """(version id, what it says) of versions whose row no longer gives its checksum."""
     for version_id, *values, check8 in connection.execute(_ALL):
         if _check8(values) != check8:
-            found.append(f"document_version {version_id} ({values[1]!r}) is damaged")
-    return found
+            yield version_id, f"version {version_id} ({values[1]!r}) is damaged"
 
 
 def _values(source_id: int, version: VersionRow) -> Row:

@@ -97,6 +97,7 @@ def connect(
     watch: Watch | None = None,
     makes_temporary: bool = False,
     copies_to: str | None = None,
+    is_repair: bool = False,
 ) -> Connection:
     """Open the file at `path` in autocommit mode.
 
@@ -108,6 +109,7 @@ def connect(
         timeout_ms: how long a statement waits for a lock.
         watch: asked now and then whether a statement shall go on.
         makes_temporary: also a read-only connection may make temporary tables.
+        is_repair: statements may go past constraints and into the schema's own table.
         copies_to: where `VACUUM INTO` may write, as the statement names it; None for nowhere.
 
     Raises:
@@ -126,7 +128,10 @@ def connect(
         if copies_to is not None:
             authorizer = permissions.copying(_sqlite, copies_to)
         elif mode == "rw":
-            authorizer = permissions.writing(_sqlite)
+            authorizer = permissions.writing(
+                _sqlite,
+                pragmas=permissions.REPAIRING_PRAGMAS if is_repair else permissions.WRITING_PRAGMAS,
+            )
         else:
             authorizer = permissions.reading(_sqlite, makes_temporary=makes_temporary)
         connection.set_authorizer(authorizer)
@@ -149,6 +154,18 @@ def _connect(path: Path, mode: str, timeout_ms: int) -> Any:
     connection.execute("PRAGMA trusted_schema=OFF")
     connection.execute("PRAGMA cell_size_check=ON")
     return connection
+
+
+def read_any_text(connection: Connection) -> None:
+    """Let text that is no UTF-8 be read, each bad byte as a lone surrogate, instead of ending a query.
+
+    For looking at damage: a checksum over such a text tells which row it is.
+    """
+    connection.text_factory = _any_text  # type: ignore[attr-defined]  # of the DB-API
+
+
+def _any_text(stored: bytes) -> str:
+    return stored.decode("utf-8", "surrogateescape")
 
 
 def file_uri(path: Path) -> str:
@@ -266,7 +283,7 @@ def translated_errors(path: Path) -> Iterator[None]:
     """Turn the driver's exceptions into ours, naming the file and what to do."""
     try:
         yield
-    except DatabaseError as exc:
+    except (DatabaseError, UnicodeDecodeError) as exc:  # a message that quotes damaged bytes
         raise translate(exc, path) from exc
 
 
@@ -297,7 +314,7 @@ def translate(exc: Exception, path: Path) -> SqlindexError:
     if primary == 11 or "malformed" in text:
         return CorruptIndexError(
             f"index {path} is damaged: {text}",
-            hint="run 'sqlindex check', restore a backup or index again",
+            hint="run 'sqlindex repair', or restore a backup",
         )
     if primary == 14 or "unable to open" in text:
         return StorageError(
@@ -323,7 +340,12 @@ def translate(exc: Exception, path: Path) -> SqlindexError:
             f"work on index {path} was cancelled",
             hint="the last published generation is unchanged",
         )
-    return CorruptIndexError(f"index {path}: {text}", hint="run 'sqlindex check'")
+    return CorruptIndexError(f"index {path}: {text}", hint="run 'sqlindex repair'")
+
+
+def is_damage(exc: Exception) -> bool:
+    """Whether an exception of the driver tells of the file's contents, not of locks, disk or a cancel."""
+    return not isinstance(translate(exc, Path()), LockedError | StorageError | CancelledError)
 
 
 def read_header(path: Path) -> tuple[int, int]:

@@ -96,10 +96,44 @@ def verify_schema(connection: Connection, path: Path, version: int) -> None:
             raise _refused(path, f"its lexical table has a foreign setting {name!r}")
 
 
+def mendable_faults(connection: Connection, path: Path) -> list[tuple[str, str, str]]:
+    """Objects of ours that are missing or were changed and can be made anew: (type, name, fault).
+
+    The shadow tables of a lexical table stand for it; an object that was changed counts unless it
+    is a table with rows of its own.
+
+    Raises:
+        ForeignSchemaError: a table was changed, or something was added that could run.
+    """
+    rows = connection.execute(_OBJECTS).fetchall()
+    expected = expected_objects(SCHEMA_VERSION)
+    found = {(row[0], row[1]): row for row in rows}
+    faults = []
+    for key, wanted in expected.items():
+        kind, name = key
+        fault = "is missing" if key not in found else "was changed"
+        if found.get(key) == wanted:
+            continue
+        if fault == "was changed" and kind == "table" and not name.startswith(_OF_LEXICAL_TABLES):
+            raise _refused(path, f"{kind} {name!r} {fault}")
+        faults.append((kind, name, f"{kind} {name!r} {fault}"))
+    for table in ("a", "b"):
+        config = f"{_OF_LEXICAL_TABLES}{table}_config"
+        settings = f"SELECT k FROM {config} WHERE typeof(v) <> 'integer'"
+        if ("table", config) in found and connection.execute(settings).fetchone():
+            faults.append(("table", config, f"table {config!r} has a foreign setting"))
+    added = _find_added(
+        connection, [row for row in rows if (row[0], row[1]) not in expected], OBJECT_NAMES
+    )
+    if added:
+        raise _refused(path, added)
+    return faults
+
+
 def _refused(path: Path, fault: str) -> ForeignSchemaError:
     return ForeignSchemaError(
         f"index {path} is not as this program makes it: {fault}",
-        hint="restore a backup or index again; what was added by mistake can be dropped with the sqlite3 shell",
+        hint="run 'sqlindex repair', or restore a backup; what was added by mistake can be dropped with the sqlite3 shell",
     )
 
 

@@ -172,13 +172,24 @@ def stage_lexical(
         clear_table(connection, spare)
     for query in (_LIVING_ON, _STAGED_IDS):
         rows = writer.connection.execute(query, {"build_id": build_id})
-        ids = array("q", (row[0] for row in rows))
-        for at in range(0, len(ids), _STAGED_BATCH):
-            cancel.check()
-            with writer.transaction() as connection:
-                for version_id in ids[at : at + _STAGED_BATCH]:
-                    insert_rows(connection, spare, lexical_rows(connection, version_id, analyse))
-            writer.bound_log()
+        fill_table(writer, spare, (row[0] for row in rows), analyse, cancel)
+
+
+def fill_table(
+    writer: Writer,
+    table: LexicalTable,
+    version_ids: Iterable[int],
+    analyse: Analyse,
+    cancel: CancelToken,
+) -> None:
+    """Add the rows of versions to a lexical table, in small transactions."""
+    ids = array("q", version_ids)
+    for at in range(0, len(ids), _STAGED_BATCH):
+        cancel.check()
+        with writer.transaction() as connection:
+            for version_id in ids[at : at + _STAGED_BATCH]:
+                insert_rows(connection, table, lexical_rows(connection, version_id, analyse))
+        writer.bound_log()
 
 
 def publish(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from sqlindex.errors import CorruptIndexError, GenerationGoneError
-from sqlindex.store.driver import Connection
-from sqlindex.store.lexical import LexicalTable
+from sqlindex.store.driver import Connection, DatabaseError, is_damage
+from sqlindex.store.lexical import LexicalTable, lexical_agrees
 
 _HEAD = """
     SELECT h.generation, h.lexical, g.space_id, g.analyzer, g.documents, g.chunks, g.embedded_chunks, g.published_at
@@ -50,7 +50,7 @@ def read_head(connection: Connection) -> Head:
 def _headless() -> CorruptIndexError:
     return CorruptIndexError(
         "the head names no published generation",
-        hint="run 'sqlindex check', restore a backup or index again",
+        hint="run 'sqlindex repair', or restore a backup",
     )
 
 
@@ -88,6 +88,29 @@ def read_served(connection: Connection, at: int | None = None) -> Served:
     from sqlindex.store.history import not_served
 
     raise not_served(connection, at)
+
+
+def is_lexical_whole(connection: Connection, head: Head) -> bool:
+    """Whether the head's lexical table is there and counts as many rows as the head has chunks: O(1)."""
+    try:
+        return lexical_agrees(connection, head.lexical, head.chunks)
+    except DatabaseError as exc:
+        if not is_damage(exc):
+            raise
+        return False
+
+
+def require_lexical(connection: Connection, table: LexicalTable, chunks: int) -> None:
+    """Refuse to search a lexical table that would find less without a word.
+
+    Raises:
+        CorruptIndexError: it counts other rows than the head has chunks, or has no index over them.
+    """
+    if not lexical_agrees(connection, table, chunks):
+        raise CorruptIndexError(
+            f"the lexical table does not hold the {chunks} chunks of the head",
+            hint="run 'sqlindex repair' or 'sqlindex refresh': both make it anew",
+        )
 
 
 def require_kept(connection: Connection, generation: int) -> None:

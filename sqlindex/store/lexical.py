@@ -7,11 +7,14 @@ from typing import Literal, NamedTuple
 
 from sqlindex.rendering import rendered_text
 from sqlindex.store.contents import read_content
-from sqlindex.store.driver import Connection, Row, Value
+from sqlindex.store.driver import Connection, DatabaseError, Row, Value, is_damage
+from sqlindex.store.header import SCHEMA_VERSION
 from sqlindex.store.stored_json import read_rendered, read_texts
 
 LexicalTable = Literal["a", "b"]
 """Which of the two fixed tables; identifiers never come from input."""
+
+LEXICAL_TABLES: tuple[LexicalTable, ...] = ("a", "b")
 
 Analyse = Callable[[str], str]
 
@@ -51,6 +54,10 @@ _DELETE = {
 _CLEAR = {
     "a": "INSERT INTO chunk_fts_a(chunk_fts_a) VALUES('delete-all')",
     "b": "INSERT INTO chunk_fts_b(chunk_fts_b) VALUES('delete-all')",
+}
+_TOTALS = {
+    "a": "SELECT (SELECT block FROM chunk_fts_a_data WHERE id = 1), EXISTS (SELECT 1 FROM chunk_fts_a_idx)",
+    "b": "SELECT (SELECT block FROM chunk_fts_b_data WHERE id = 1), EXISTS (SELECT 1 FROM chunk_fts_b_idx)",
 }
 _MERGE_STEP_PAGES = 500
 """FTS5's pages that one step of a merge writes: about 2 MB."""
@@ -106,8 +113,61 @@ def delete_rows(connection: Connection, table: LexicalTable, rows: Sequence[Row]
 
 
 def clear_table(connection: Connection, table: LexicalTable) -> None:
-    """Empty a lexical table."""
-    connection.execute(_CLEAR[table])
+    """Empty a lexical table; one that is damaged is made anew, if it can be opened at all."""
+    try:
+        connection.execute(_CLEAR[table])
+    except DatabaseError as exc:
+        if not is_damage(exc):
+            raise
+        connection.execute(f"DROP TABLE chunk_fts_{table}")
+        _make_table(connection, table)
+
+
+def recreate_table(connection: Connection, table: LexicalTable) -> None:
+    """Make a lexical table anew, empty, whatever is left of it.
+
+    Args:
+        connection: of a repair, in a transaction.
+    """
+    name = f"chunk_fts_{table}"
+    # Dropping it would first open it, which fails when a part is missing: forget it, then drop the parts.
+    connection.execute("PRAGMA writable_schema=ON")
+    try:
+        connection.execute("DELETE FROM sqlite_schema WHERE name = ?", (name,))
+    finally:
+        connection.execute("PRAGMA writable_schema=RESET")
+    for part in ("data", "idx", "docsize", "config"):
+        connection.execute(f"DROP TABLE IF EXISTS {name}_{part}")
+    _make_table(connection, table)
+
+
+def _make_table(connection: Connection, table: LexicalTable) -> None:
+    from sqlindex.store.expected_schema import expected_objects
+
+    connection.execute(expected_objects(SCHEMA_VERSION)["table", f"chunk_fts_{table}"][3])
+
+
+def lexical_agrees(connection: Connection, table: LexicalTable, chunks: int) -> bool:
+    """Whether a lexical table can hold the rows of that many chunks: O(1), from its own count.
+
+    A table that lost its rows, its count or its index would find less without a word. What it
+    holds in each row only `check` compares.
+
+    Raises:
+        sqlite3.DatabaseError: a part of the table is missing.
+    """
+    totals, has_index = connection.execute(_TOTALS[table]).fetchone()
+    return _first_number(totals or b"") == chunks and (bool(has_index) or chunks == 0)
+
+
+def _first_number(block: bytes) -> int:
+    """The number of rows, with which FTS5's record of totals begins, in its 7-bit big-endian form."""
+    number = 0
+    for byte in block[:8]:
+        number = number << 7 | byte & 0x7F
+        if byte < 0x80:
+            break
+    return number
 
 
 def merge_step(connection: Connection, table: LexicalTable, *, is_first: bool) -> bool:

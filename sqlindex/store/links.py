@@ -6,6 +6,7 @@ import json
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
+from sqlindex.errors import CorruptIndexError
 from sqlindex.model.links import document_keys
 from sqlindex.store.driver import Connection, Row, Value
 from sqlindex.store.snapshot import LIVE
@@ -83,6 +84,15 @@ _STAGED = """
     WHERE d.build_id = ? AND d.source_id = ? AND d.document_id = ?
 """
 _PUT_NAME = "INSERT INTO document_name(version_id, key) VALUES(?, ?)"
+_DROP_NAMES = "DELETE FROM document_name WHERE version_id = ?"
+_NAMED_BY = """
+    SELECT d.path, d.title, d.uri, p.aliases FROM document_version d JOIN parse p USING(parse_id)
+    WHERE d.version_id = ?
+"""
+_LACKS_NAMES = """
+    SELECT NOT EXISTS (SELECT 1 FROM document_name)
+      AND EXISTS (SELECT 1 FROM document_version WHERE born IS NOT NULL AND died IS NULL)
+"""
 _ALL_NAMED = """
     SELECT d.version_id, d.path, d.title, d.uri, p.aliases,
       (SELECT json_group_array(key) FROM document_name n WHERE n.version_id = d.version_id)
@@ -111,6 +121,28 @@ def wrong_names(connection: Connection) -> list[int]:
         if set(json.loads(keys)) != document_keys(path, title, names, uri):
             wrong.append(version_id)
     return wrong
+
+
+def remake_names(connection: Connection, version_ids: Sequence[int]) -> None:
+    """Store the keys of the names of versions anew."""
+    for version_id in version_ids:
+        path, title, uri, aliases = connection.execute(_NAMED_BY, (version_id,)).fetchone()
+        names = read_texts(aliases, f"the parse of version {version_id}")
+        connection.execute(_DROP_NAMES, (version_id,))
+        keys = sorted(document_keys(path, title, names, uri))
+        connection.executemany(_PUT_NAME, [(version_id, key) for key in keys])
+
+
+def require_names(connection: Connection) -> None:
+    """Refuse to follow links when no document is found by any name: O(1).
+
+    Raises:
+        CorruptIndexError: the table of names is empty, and there are documents.
+    """
+    if connection.execute(_LACKS_NAMES).fetchone()[0]:
+        raise CorruptIndexError(
+            "the names by which links find documents are missing", hint="run 'sqlindex repair'"
+        )
 
 
 def place_of(

@@ -213,7 +213,7 @@ def chunk_place(connection: Connection, parse_id: int, ord_: int) -> ChunkPlace:
     if row is None:
         raise CorruptIndexError(
             f"chunk {ord_} of parse {parse_id} or its section is missing",
-            hint="run 'sqlindex check', restore a backup or index again",
+            hint="run 'sqlindex repair', or restore a backup",
         )
     return ChunkPlace(
         row[0],

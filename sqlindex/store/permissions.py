@@ -19,6 +19,7 @@ READING_PRAGMAS = frozenset(
         "index_list",
         "index_xinfo",
         "integrity_check",
+        "journal_mode",
         "page_count",
         "page_size",
         "quick_check",
@@ -46,6 +47,8 @@ WRITING_PRAGMAS = READING_PRAGMAS | {
     "wal_autocheckpoint",
     "wal_checkpoint",
 }
+
+REPAIRING_PRAGMAS = WRITING_PRAGMAS | {"ignore_check_constraints", "writable_schema"}
 
 _READS = ("SQLITE_SELECT", "SQLITE_READ", "SQLITE_RECURSIVE", "SQLITE_TRANSACTION")
 _LOADS_CODE = "load_extension"
@@ -87,11 +90,12 @@ def reading(
     return authorize
 
 
-def writing(sqlite: Any) -> Authorizer:
+def writing(sqlite: Any, *, pragmas: frozenset[str] = WRITING_PRAGMAS) -> Authorizer:
     """Allows to change the file, but no other one, and no setting that is not the writer's.
 
     Args:
         sqlite: the driver's module, for SQLite's numbers.
+        pragmas: settings that are.
     """
     ok: int = sqlite.SQLITE_OK
     deny: int = sqlite.SQLITE_DENY
@@ -104,7 +108,7 @@ def writing(sqlite: Any) -> Authorizer:
         is_denied = (
             action in elsewhere
             or (action == function and second == _LOADS_CODE)
-            or (action == pragma and first not in WRITING_PRAGMAS)
+            or (action == pragma and first not in pragmas)
         )
         return deny if is_denied else ok
 

@@ -258,7 +258,7 @@ def _reason(stored: str, document_id: str) -> RefusalReason:
     except ValueError as exc:
         raise CorruptIndexError(
             f"the refusal of document {document_id!r} has the unknown reason {stored!r}",
-            hint="run 'sqlindex check'",
+            hint="run 'sqlindex repair'",
         ) from exc
 
 

@@ -71,6 +71,4 @@ def _read(stored: str, row: str) -> object:
 
 
 def _damaged(row: str) -> CorruptIndexError:
-    return CorruptIndexError(
-        f"{row} is damaged", hint="run 'sqlindex check', restore a backup or index again"
-    )
+    return CorruptIndexError(f"{row} is damaged", hint="run 'sqlindex repair', or restore a backup")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import sys
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from operator import mul
 from typing import TYPE_CHECKING
 
 from sqlindex.errors import CorruptIndexError
@@ -29,7 +31,12 @@ _READ = """
     SELECT vector_id & 1099511627775, norm, f32, check8 FROM vector
     WHERE vector_id BETWEEN (:space_id << 40) AND (:space_id << 40) + 1099511627775 ORDER BY vector_id
 """
+_ALL = """
+    SELECT v.vector_id, v.norm, v.f32, v.check8, s.dimensions
+    FROM vector v JOIN vector_space s ON s.space_id = v.vector_id >> 40
+"""
 # The chunks of the generation to be: what the build staged, and what lives on beside it.
+# Beside them the lost ones of what stays.
 MISSING_TEXTS = """
     WITH next_parse AS (
       SELECT parse_id FROM document_version WHERE build_id = :build_id AND born IS NULL
@@ -38,14 +45,30 @@ MISSING_TEXTS = """
       WHERE :is_new_space AND d.born IS NOT NULL AND d.died IS NULL
         AND NOT EXISTS (SELECT 1 FROM build_removes r WHERE r.build_id = :build_id AND r.version_id = d.version_id)
         AND NOT EXISTS (SELECT 1 FROM document_version n WHERE n.build_id = :build_id AND n.born IS NULL
+                        AND n.source_id = d.source_id AND n.document_id = d.document_id)),
+    place AS (
+      SELECT c.text_id, c.parse_id, c.ord
+      FROM next_parse CROSS JOIN chunk c USING(parse_id)  -- from the change to its chunks, never the other way
+      UNION ALL
+      SELECT c.text_id, c.parse_id, c.ord
+      FROM vector_refusal f CROSS JOIN chunk c ON c.text_id = f.text_id JOIN document_version d USING(parse_id)
+      WHERE f.space_id = :space_id AND f.is_lost AND d.born IS NOT NULL AND d.died IS NULL
+        AND NOT EXISTS (SELECT 1 FROM build_removes r WHERE r.build_id = :build_id AND r.version_id = d.version_id)
+        AND NOT EXISTS (SELECT 1 FROM document_version n WHERE n.build_id = :build_id AND n.born IS NULL
                         AND n.source_id = d.source_id AND n.document_id = d.document_id))
-    SELECT c.text_id, min(c.parse_id), c.ord
-    FROM next_parse CROSS JOIN chunk c USING(parse_id)  -- from the change to its chunks, never the other way
-    WHERE c.text_id IS NOT NULL
-      AND NOT EXISTS (SELECT 1 FROM vector v WHERE v.vector_id = (:space_id << 40) | c.text_id)
+    SELECT p.text_id, min(p.parse_id), p.ord FROM place p
+    WHERE p.text_id IS NOT NULL
+      AND NOT EXISTS (SELECT 1 FROM vector v WHERE v.vector_id = (:space_id << 40) | p.text_id)
       AND NOT (:skips_refused
-               AND EXISTS (SELECT 1 FROM vector_refusal f WHERE f.space_id = :space_id AND f.text_id = c.text_id))
-    GROUP BY c.text_id ORDER BY min(c.parse_id), c.ord
+               AND EXISTS (SELECT 1 FROM vector_refusal f
+                           WHERE f.space_id = :space_id AND f.text_id = p.text_id AND NOT f.is_lost))
+    GROUP BY p.text_id ORDER BY min(p.parse_id), p.ord
+"""
+_LOST_TEXTS = """
+    SELECT d.source_id, d.document_id, t.key
+    FROM vector_refusal f CROSS JOIN chunk c ON c.text_id = f.text_id JOIN document_version d USING(parse_id)
+      JOIN embedding_text t ON t.text_id = f.text_id
+    WHERE f.space_id = :space_id AND f.is_lost AND d.born IS NOT NULL AND d.died IS NULL
 """
 
 _LIVE_PARSES = """
@@ -57,7 +80,8 @@ _LACKING = """
     WHERE c.parse_id = :parse_id
       AND NOT EXISTS (SELECT 1 FROM vector v WHERE v.vector_id = (:space_id << 40) | c.text_id)
       AND NOT (:skips_refused
-               AND EXISTS (SELECT 1 FROM vector_refusal f WHERE f.space_id = :space_id AND f.text_id = c.text_id))
+               AND EXISTS (SELECT 1 FROM vector_refusal f
+                           WHERE f.space_id = :space_id AND f.text_id = c.text_id AND NOT f.is_lost))
 """
 
 _HAS_VECTOR = """
@@ -65,8 +89,10 @@ _HAS_VECTOR = """
     WHERE t.key = :key
       AND (EXISTS (SELECT 1 FROM vector v WHERE v.vector_id = (:space_id << 40) | t.text_id)
            OR :skips_refused
-              AND EXISTS (SELECT 1 FROM vector_refusal f WHERE f.space_id = :space_id AND f.text_id = t.text_id))
+              AND EXISTS (SELECT 1 FROM vector_refusal f
+                          WHERE f.space_id = :space_id AND f.text_id = t.text_id AND NOT f.is_lost))
 """
+_REFUSED_TEXTS = "SELECT text_id FROM vector_refusal WHERE space_id = :space_id"
 _REFUSED_CHUNKS = """
     SELECT count(*) FROM vector_refusal f CROSS JOIN chunk c ON c.text_id = f.text_id
       JOIN document_version d ON d.parse_id = c.parse_id
@@ -88,7 +114,7 @@ def space_of(connection: Connection, space_id: int) -> tuple[str, int]:
     """
     found = connection.execute(_SPACE_BY_ID, {"space_id": space_id}).fetchone()
     if found is None:
-        raise CorruptIndexError(f"vector space {space_id} is missing", hint="run 'sqlindex check'")
+        raise CorruptIndexError(f"vector space {space_id} is missing", hint="run 'sqlindex repair'")
     return found[0], found[1]
 
 
@@ -144,10 +170,26 @@ def put_vectors(
     rows = []
     for text_id, vector in zip(text_ids, vectors, strict=True):
         blob = vector.astype("<f4").tobytes()
-        norm = math.sqrt(math.fsum(float(x) * float(x) for x in vector))
-        rows.append(((space_id << 40) | text_id, norm, blob, check8(blob)))
+        rows.append(((space_id << 40) | text_id, _length(blob), blob, check8(blob)))
     connection.executemany(_PUT, rows)
     connection.executemany(_FORGIVE, [(space_id, text_id) for text_id in text_ids])
+
+
+def _length(blob: bytes) -> float:
+    """Euclidean length, rounded correctly: the same on every machine, so a flipped bit of it shows."""
+    numbers = array("f", blob)
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    return math.sqrt(math.fsum(map(mul, numbers, numbers)))
+
+
+def damaged_vectors(connection: Connection) -> Iterator[tuple[int, str]]:
+    """(vector id, what is wrong) of vectors whose bytes or norm are not what was stored."""
+    for vector_id, norm, blob, check, dimensions in connection.execute(_ALL):
+        if not isinstance(blob, bytes) or len(blob) != 4 * dimensions or check8(blob) != check:
+            yield vector_id, "its bytes do not give their checksum"
+        elif norm != _length(blob):
+            yield vector_id, f"its norm is not {norm}"
 
 
 def put_vector_refusals(connection: Connection, space_id: int, details: Mapping[int, str]) -> None:
@@ -178,7 +220,7 @@ def read_vectors(
             if len(blob) != width or check8(blob) != check or not 0 < norm < math.inf:
                 raise CorruptIndexError(
                     f"the vector of text {text_id} in space {space_id} is damaged",
-                    hint="lexical search still works; run 'sqlindex check', then index into a new file",
+                    hint="run 'sqlindex repair'; lexical search still works",
                 )
         yield (
             [row[0] for row in block],
@@ -204,6 +246,11 @@ def lacking_texts(
     return (row[0] for row in connection.execute(_LACKING, parameters))
 
 
+def lost_texts(connection: Connection, space_id: int) -> Iterator[tuple[int, str, bytes]]:
+    """(source id, document id, key) of the head's texts whose vector a repair gave up: O(lost texts)."""
+    return iter(connection.execute(_LOST_TEXTS, {"space_id": space_id}))
+
+
 def has_vector(connection: Connection, key: bytes, space_id: int, *, skips_refused: bool) -> bool:
     """Whether the space needs no inference for the embedding text of that key."""
     parameters: dict[str, Value] = {
@@ -212,6 +259,11 @@ def has_vector(connection: Connection, key: bytes, space_id: int, *, skips_refus
         "skips_refused": int(skips_refused),
     }
     return connection.execute(_HAS_VECTOR, parameters).fetchone() is not None
+
+
+def refused_texts(connection: Connection, space_id: int) -> set[int]:
+    """Ids of the texts that a space has no vector for, on request or since a repair gave it up."""
+    return {row[0] for row in connection.execute(_REFUSED_TEXTS, {"space_id": space_id})}
 
 
 def refused_chunks(connection: Connection, space_id: int) -> int:

@@ -14,6 +14,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 PAGES = (
     "docs/tutorial/first-index.md",
     pytest.param("docs/how-to/back-up-and-compact.md", marks=pytest.mark.req("A-17", "D-13")),
+    pytest.param("docs/how-to/check-and-repair.md", marks=pytest.mark.req("A-29")),
     "docs/how-to/embed-in-an-application.md",
     pytest.param("docs/how-to/index-a-database-table.md", marks=pytest.mark.req("A-4")),
     pytest.param("docs/how-to/inspect-with-sql.md", marks=pytest.mark.req("D-6")),

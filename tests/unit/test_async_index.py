@@ -212,7 +212,7 @@ def test_progress_is_told_in_the_loops_thread_in_order_before_the_end(
             assert seen[-1] == Progress("publish", 1, 1)
             assert [p.done for p in seen if p.phase == "embed"] == [0, 32, 64, 96, 100]
             await index.check(step=steps.append)
-            assert steps[0] == "structure"
+            assert steps[0] == "the database file is well-formed"
 
     run(main())
 

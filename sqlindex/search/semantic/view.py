@@ -11,7 +11,7 @@ from sqlindex.errors import CorruptIndexError
 from sqlindex.search.semantic.exact_cosine import VectorTable
 from sqlindex.store.driver import Connection
 from sqlindex.store.snapshot import chunk_columns
-from sqlindex.store.vectors import read_vectors, space_of
+from sqlindex.store.vectors import read_vectors, refused_texts, space_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -48,7 +48,7 @@ class GenerationView:
         """Read the chunks and vectors of a generation: O(chunks × dimensions).
 
         Raises:
-            CorruptIndexError: a vector is damaged.
+            CorruptIndexError: a vector is damaged or missing.
         """
         import numpy as np
 
@@ -62,6 +62,7 @@ class GenerationView:
         known = rows < len(table.text_ids)
         known[known] = table.text_ids[rows[known]] == text_ids[known]
         rows[~known] = -1
+        _require_vectors(connection, space_id, text_ids[~known])
         return cls(slots, rows, np.argsort(slots), table)
 
     def candidates(self, version_ranges: Sequence[tuple[int, int]] | None) -> npt.NDArray[np.bool_]:
@@ -92,6 +93,23 @@ class GenerationView:
         if is_stray.any():
             raise CorruptIndexError(
                 f"the lexical table names slot {wanted[is_stray][0]}, which holds no chunk",
-                hint="run 'sqlindex check'",
+                hint="run 'sqlindex repair'",
             )
         return self.by_slot[at]
+
+
+def _require_vectors(connection: Connection, space_id: int, without: npt.NDArray[np.int64]) -> None:
+    """Refuse to search when a text has neither a vector nor a reason to have none.
+
+    Args:
+        without: text ids of chunks that have no vector; 0 for chunks that get none.
+
+    Raises:
+        CorruptIndexError: a vector is missing; the message names its text.
+    """
+    missing = set(without.tolist()) - {0} - refused_texts(connection, space_id)
+    if missing:
+        raise CorruptIndexError(
+            f"the vector of text {min(missing)} in space {space_id} is missing",
+            hint="run 'sqlindex repair'; lexical search still works",
+        )

@@ -150,6 +150,7 @@ def test_a_lexical_row_without_a_chunk_is_an_error_in_every_mode(tmp_path: Path)
         index.upsert("n", [Document("1", "alpha")])
     file = IndexFile.open(path, make=False, busy_timeout_ms=100)
     with file.writing("test") as writer, writer.transaction() as connection:
+        connection.execute("INSERT INTO chunk_fts_a(chunk_fts_a) VALUES('delete-all')")
         connection.execute("INSERT INTO chunk_fts_a(rowid, body) VALUES(77, 'ghost')")
     file.close()
     with Index.open(path, embedder=HashingEmbedder()) as index:

@@ -51,7 +51,7 @@ def test_a_tag_keeps_its_generation_and_nothing_around_it(index: Index, shell: S
     _publish(index, 2)
     file = _open(index.path)
     with file.writing("tag") as writer, writer.transaction() as connection:
-        connection.execute("INSERT INTO tag VALUES('first', 1, '')")
+        connection.execute("INSERT INTO tag VALUES('first', 1, '2026-11-30T12:00:00Z')")
     file.close()
     _publish(index, 10, start=2)
     assert shell(index.path, _KEPT) == ["1", "8", "9", "10", "11", "12"]

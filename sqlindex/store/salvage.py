@@ -1,0 +1,126 @@
+"""Copy what can be read of a file with damaged pages into a new one.
+
+Only tables are read, never an index: indexes and the lexical tables are made anew in the new file,
+and `repair` then names what the lost rows took along.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from sqlindex.errors import UsageError
+from sqlindex.store.damage import UNREADABLE
+from sqlindex.store.driver import (
+    Connection,
+    DatabaseError,
+    Row,
+    connect,
+    is_damage,
+    read_any_text,
+    translated_errors,
+)
+from sqlindex.store.expected_schema import expected_objects, mendable_faults
+from sqlindex.store.header import SCHEMA_VERSION
+from sqlindex.store.migrate import create
+
+_BATCH = 1_000
+_TABLES = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT GLOB 'chunk_fts_*' AND name NOT GLOB 'sqlite_*'"
+_KEYS = "SELECT name FROM pragma_table_xinfo(?) WHERE pk > 0 ORDER BY pk"
+_COLUMNS = "SELECT count(*) FROM pragma_table_xinfo(?)"
+_SEQUENCE = """
+    INSERT INTO sqlite_sequence SELECT 'build', max(build_id) FROM (
+      SELECT build_id FROM build UNION ALL SELECT build_id FROM generation UNION ALL SELECT build_id FROM document_version)
+"""
+
+
+def salvage(damaged: Connection, path: Path, out: Path) -> list[str]:
+    """Make an index at `out` of the rows that can be read; the tables of which some cannot.
+
+    Args:
+        damaged: of the writer of the damaged file; it is only read.
+        path: of that file, for messages.
+        out: the new file.
+
+    Raises:
+        UsageError: there is something at `out`.
+        StorageError: it cannot be written.
+        ForeignSchemaError: the damaged file holds what this program did not make and could run.
+    """
+    read_any_text(damaged)
+    mendable_faults(damaged, path)
+    try:
+        create(out)
+    except FileExistsError:
+        raise UsageError(f"{out} exists already", hint="name a new file") from None
+    with translated_errors(out):
+        new = connect(out, "rw", is_repair=True)
+        try:
+            new.execute("PRAGMA ignore_check_constraints=ON")
+            new.execute("PRAGMA secure_delete=OFF")
+            triggers = [
+                row for row in expected_objects(SCHEMA_VERSION).values() if row[0] == "trigger"
+            ]
+            for _, name, _, _ in triggers:
+                new.execute(f"DROP TRIGGER {name}")
+            tables = [row[0] for row in new.execute(_TABLES)]
+            torn = [table for table in tables if not _copy(damaged, new, table)]
+            new.execute("DELETE FROM sqlite_sequence")
+            new.execute(_SEQUENCE)
+            for *_, sql in triggers:
+                new.execute(sql)
+        finally:
+            new.close()
+    return torn
+
+
+def _copy(damaged: Connection, new: Connection, table: str) -> bool:
+    """Copy a table from both its ends up to what cannot be read; whether all of it could."""
+    keys = [row[0] for row in new.execute(_KEYS, (table,))]
+    places = ", ".join("?" * new.execute(_COLUMNS, (table,)).fetchone()[0])
+    put = f"INSERT OR IGNORE INTO {table} VALUES({places})"
+    new.execute(f"DELETE FROM {table}")
+    for direction in ("ASC", "DESC"):
+        order = ", ".join(f"{key} {direction}" for key in keys)
+        is_whole = True
+        for batch in _readable(damaged, f"SELECT * FROM {table} NOT INDEXED ORDER BY {order}"):
+            is_whole = batch is not None and _put(new, put, batch) and is_whole
+        if is_whole:
+            return True
+    return False
+
+
+def _readable(damaged: Connection, query: str) -> Iterator[list[Row] | None]:
+    """Rows in batches, up to the first that cannot be read; then None in place of the rest."""
+    batch: list[Row] = []
+    try:
+        for row in damaged.execute(query):
+            batch.append(row)
+            if len(batch) == _BATCH:
+                yield batch
+                batch = []
+    except DatabaseError as exc:
+        if not is_damage(exc):
+            raise
+        yield batch
+        yield None
+    else:
+        yield batch
+
+
+def _put(new: Connection, put: str, batch: list[Row]) -> bool:
+    """Store rows; those that no table takes are left out. Whether all were stored."""
+    new.execute("BEGIN")
+    try:
+        new.executemany(put, batch)
+        is_whole = True
+    except UNREADABLE as exc:
+        if isinstance(exc, DatabaseError) and not is_damage(exc):
+            raise
+        is_whole = False
+        for row in batch:
+            with suppress(*UNREADABLE):  # of a wrong type, or no UTF-8
+                new.execute(put, row)
+    new.execute("COMMIT")
+    return is_whole
