@@ -186,6 +186,10 @@ def translated_errors(path: Path) -> Iterator[None]:
         raise translate(exc, path) from exc
 
 
+_NO_ROOM_FOR_SHARED_MEMORY = 4_874
+"""SQLITE_IOERR_SHMSIZE: a full disk, met while the `-shm` file is made."""
+
+
 def translate(exc: Exception, path: Path) -> SqlindexError:
     """The error of ours that says what `exc`, raised by the driver on `path`, means."""
     # Extended codes keep the primary code in the low byte; older drivers have only the message.
@@ -196,7 +200,7 @@ def translate(exc: Exception, path: Path) -> SqlindexError:
         return LockedError(
             f"index {path} is busy: {text}", hint="retry when the other program is done"
         )
-    if primary == 13 or "is full" in text:
+    if primary == 13 or code == _NO_ROOM_FOR_SHARED_MEMORY or "is full" in text:
         return StorageError(
             f"no space left while writing index {path}",
             hint="free space, then run the command again",

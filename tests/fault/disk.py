@@ -133,7 +133,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     started, total = time.monotonic(), Tally()
     names = options.operation or sorted(OPERATIONS)
     with ProcessPoolExecutor(options.jobs) as pool:
-        jobs = {name: pool.submit(_work, name, 1 if options.all else options.stride) for name in names}
+        jobs = {
+            name: pool.submit(_work, name, 1 if options.all else options.stride) for name in names
+        }
         for name, job in jobs.items():
             tally = job.result()
             total.add(tally)

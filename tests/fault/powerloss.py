@@ -107,7 +107,11 @@ class RecordingVFS(CountingVFS):
         self.events.append(Event("acknowledged", number=number))
 
     def _note(
-        self, kind: Literal["write", "truncate", "sync", "delete"], path: str, number: int = 0, data: bytes = b""
+        self,
+        kind: Literal["write", "truncate", "sync", "delete"],
+        path: str,
+        number: int = 0,
+        data: bytes = b"",
     ) -> None:
         suffix = self._suffix(path)
         if suffix is not None and suffix in self._files:
@@ -272,16 +276,16 @@ class Tally:
 
 
 def examine(
-    trace: Trace, count: int, seed: int, *, known: set[bytes] | None = None, patience: int = 40
+    trace: Trace, count: int, seed: int, *, until_bad: bool = False, patience: int = 40
 ) -> Tally:
     """Verify up to `count` distinct crash states of a trace.
 
     Args:
-        known: digests of states that need no more verifying; added to.
-        patience: how many states in a row may be known already before it ends.
+        until_bad: end at the first bad one.
+        patience: how many random states in a row may be known already before it ends.
     """
     tally = Tally()
-    known = set() if known is None else known
+    known: set[bytes] = set()
     repeats = 0
     with tempfile.TemporaryDirectory(dir=trace.rehearsal.scratch) as scratch:
         for number, crash in enumerate(crashes(trace, seed)):
@@ -295,7 +299,7 @@ def examine(
             repeats = 0
             known.add(digest)
             _verify(trace, crash, files, acknowledged, Path(scratch) / str(number), tally)
-            if tally.states >= count:
+            if tally.states >= count or (until_bad and tally.bad):
                 break
     return tally
 
@@ -308,7 +312,12 @@ def _digest(files: dict[str, bytes], acknowledged: int) -> bytes:
 
 
 def _verify(
-    trace: Trace, crash: Crash, files: dict[str, bytes], acknowledged: int, folder: Path, tally: Tally
+    trace: Trace,
+    crash: Crash,
+    files: dict[str, bytes],
+    acknowledged: int,
+    folder: Path,
+    tally: Tally,
 ) -> None:
     folder.mkdir()
     db = folder / "index.db"

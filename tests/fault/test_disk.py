@@ -41,7 +41,7 @@ def test_a_failing_disk_leaves_one_whole_generation(operation: Operation, quick_
 def test_the_oracle_notices_a_disk_that_loses_writes(quick_path: Path) -> None:
     rehearsal = rehearse(REFRESH, quick_path)
     calls = calls_of(rehearsal)
-    tally = fail_each(rehearsal, (FaultAt(number, "lost") for number in range(1, calls, 4)))
+    tally = fail_each(rehearsal, (FaultAt(number, "lost") for number in range(1, calls, 9)))
     assert tally.bad > 0
 
 

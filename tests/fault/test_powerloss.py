@@ -39,14 +39,14 @@ def test_power_loss_leaves_one_whole_generation_and_keeps_what_was_acknowledged(
 
 @pytest.mark.req("A-14")
 def test_the_simulation_notices_a_store_that_never_syncs(quick_path: Path) -> None:
-    tally = examine(record(REFRESH, quick_path, synchronous="OFF"), 300, SEED)
+    tally = examine(record(REFRESH, quick_path, synchronous="OFF"), 400, SEED, until_bad=True)
     assert tally.bad > 0
 
 
 @pytest.mark.req("A-14")
 def test_the_simulation_notices_a_publish_that_is_not_synced(quick_path: Path) -> None:
     trace = record(REFRESH, quick_path, synchronous="NORMAL")
-    tally = examine(trace, 300, SEED)
+    tally = examine(trace, 400, SEED, until_bad=True)
     assert tally.bad > 0
     # The log still is in order: a publish is lost whole, never in part.
     assert all("is none of the published states" in message for message in tally.messages)
