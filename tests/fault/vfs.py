@@ -258,7 +258,7 @@ def _disk_error(call: str, error: str) -> apsw.Error:
     if error == "full" and call == "write":
         return apsw.FullError("database or disk is full")
     failed = apsw.IOError("disk I/O error")
-    failed.extendedresult = {
+    failed.extendedresult = {  # type: ignore[attr-defined]  # set by apsw on its own errors too
         "write": apsw.SQLITE_IOERR_WRITE,
         "sync": apsw.SQLITE_IOERR_FSYNC,
         "truncate": apsw.SQLITE_IOERR_TRUNCATE,
