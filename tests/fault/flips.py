@@ -26,7 +26,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import apsw
 
@@ -40,6 +40,7 @@ from tests.fault.operations import AFTER, BEFORE, QUERIES, SMALL_STEPS, document
 from tests.faults import folder_in_memory
 
 PROBE_S = 10
+LINKS = "# Links\n\nSee [the pump](pump.md) and [[valve]].\n"
 _LEXICAL = ("chunk_fts_a", "chunk_fts_b")
 
 Outcome = Literal["detected", "harmless", "missed", "crashed"]
@@ -92,17 +93,17 @@ def make_subject(place: Path) -> Subject:
     with Index.open(db, create=True, embedder=HashingEmbedder(16), config=SMALL_STEPS) as index:
         write_files(folder, BEFORE)
         (folder / "image.png").write_bytes(b"\x89PNG")
-        (folder / "links.md").write_text("# Links\n\nSee [the pump](pump.md) and [[valve]].\n")
         index.add_source(folder)
         index.refresh()
         index.upsert("notes", documents({f"n{n}.md": f"# N {n}\n\npump {n}\n" for n in range(20)}))
-        write_files(folder, AFTER)
+        write_files(folder, {**AFTER, "links.md": LINKS})
         index.refresh()
         assert index.check() == []
     with closing(apsw.Connection(str(db))) as connection:
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-        page_size = connection.execute("PRAGMA page_size").fetchone()[0]
-        names = dict(connection.execute("SELECT pageno, name FROM dbstat").fetchall())
+        ask: Any = connection.execute
+        ask("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        page_size = ask("PRAGMA page_size").fetchone()[0]
+        names = dict(ask("SELECT pageno, name FROM dbstat").fetchall())
     data = db.read_bytes()
     pages = len(data) // page_size
     return Subject(
@@ -121,7 +122,7 @@ def _answers(db: Path) -> str:
         given: list[object] = [status.generation, status.documents, status.sources]
         for mode, query in product(MODES, QUERIES):
             given.append(index.search(query, mode=mode, limit=100))
-        for name in sorted({**AFTER, "links.md": ""}):
+        for name in ("links.md", *AFTER):
             given += [index.get(name), index.links(name), index.backlinks(name)]
     return _digest(given)
 
