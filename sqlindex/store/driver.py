@@ -182,7 +182,8 @@ def translated_errors(path: Path) -> Iterator[None]:
     """Turn the driver's exceptions into ours, naming the file and what to do."""
     try:
         yield
-    except DatabaseError as exc:
+    # Python's module cannot even say what is wrong when the message quotes a damaged schema.
+    except (DatabaseError, UnicodeDecodeError) as exc:
         raise translate(exc, path) from exc
 
 

@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -40,6 +40,18 @@ from tests.fault.operations import AFTER, BEFORE, QUERIES, SMALL_STEPS, document
 from tests.faults import folder_in_memory
 
 PROBE_S = 10
+CONTENT = (
+    "content",
+    "content_piece",
+    "parse",
+    "section",
+    "chunk",
+    "link",
+    "document_version",
+    "vector",
+)
+"""Tables whose rows nothing else can give back; each row has a checksum of its own or its parse's."""
+
 LINKS = "# Links\n\nSee [the pump](pump.md) and [[valve]].\n"
 _LEXICAL = ("chunk_fts_a", "chunk_fts_b")
 
@@ -246,10 +258,16 @@ def _verdict_of(line: str) -> Verdict:
     return Verdict(bit, place, outcome, tuple(changed), answers, detail)
 
 
-def random_bits(subject: Subject, count: int, seed: int) -> list[int]:
-    """A random bit of a random page, `count` times."""
+def random_bits(subject: Subject, count: int, seed: int, places: Collection[str] = ()) -> list[int]:
+    """A random bit of a random page, `count` times.
+
+    Args:
+        places: only pages of these tables and indexes, if any are named.
+    """
     chance = random.Random(seed)
-    return [chance.randrange(len(subject.data) * 8) for _ in range(count)]
+    pages = [at for at, place in enumerate(subject.places) if not places or place in places]
+    bits = subject.page_size * 8
+    return [chance.choice(pages) * bits + chance.randrange(bits) for _ in range(count)]
 
 
 @dataclass(slots=True)
