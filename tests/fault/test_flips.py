@@ -20,14 +20,14 @@ def subject(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Subject]:
         yield make_subject(place)
 
 
-@pytest.mark.req("A-31", "D-4")
+@pytest.mark.req("A-29", "D-4")
 def test_a_flipped_bit_in_content_is_found_or_without_effect(subject: Subject) -> None:
     verdicts = probe_each(subject, random_bits(subject, 200, SEED, CONTENT))
     assert [v for v in verdicts if v.outcome in ("missed", "crashed")] == []
     assert sum(v.outcome == "detected" for v in verdicts) > 10
 
 
-@pytest.mark.req("A-31", "D-4")
+@pytest.mark.req("A-29", "D-4")
 def test_a_flipped_bit_anywhere_ends_no_process_and_raises_only_our_errors(
     subject: Subject,
 ) -> None:
@@ -36,7 +36,7 @@ def test_a_flipped_bit_anywhere_ends_no_process_and_raises_only_our_errors(
     assert {v.outcome for v in verdicts} >= {"detected", "harmless"}
 
 
-@pytest.mark.req("A-31")
+@pytest.mark.req("A-29")
 def test_without_checksums_some_flipped_bits_go_unseen(
     subject: Subject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -48,7 +48,7 @@ def test_without_checksums_some_flipped_bits_go_unseen(
     assert any(v.outcome == "missed" for v in probe_each(careless, bits))
 
 
-@pytest.mark.req("A-31")
+@pytest.mark.req("A-29")
 def test_a_probe_that_does_not_end_is_a_crash(
     subject: Subject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
