@@ -1,61 +1,244 @@
-"""Publish one changed document: the cost must follow the change, not the index."""
+"""Publish, collect and roll back: the cost must follow the change, not the index."""
 
 from __future__ import annotations
 
+import os
 import statistics
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from bench.child import run_child
 from bench.data import Texts
 from bench.figures import Figure, at_most, median_of
+from sqlindex.cancellation import CancelToken
+from sqlindex.config import Retention
 from sqlindex.index import Index
+from sqlindex.indexing import publishing
 from sqlindex.sources.memory import Document
+from sqlindex.store import driver
+from sqlindex.store.collect import collect, put_retention
+from sqlindex.store.connection import IndexFile
+from sqlindex.testing import HashingEmbedder
 
-DEFAULT_DOCUMENTS = 10_000
+DEFAULT_DOCUMENTS = 100_000
 FACTOR = 10
 ROUNDS = 25
-RATIO_LIMIT = 2.0
+COLLECTIONS = 7
+DEAD_VERSIONS = 80
+WIDTH = 384
+KEEP_ALL = Retention(generations=10_000)
+
+RATIO_LIMIT = 1.5
+MEMBERSHIP_LIMIT = 0.02
+LOG_LIMIT_KIB = 400
+FIRST_LIMIT_S = 0.5
+FIRST_LOG_LIMIT_MB = 16
+COLLECT_LIMIT_MS = 20
+ROLLBACK_LIMIT = 2.0
+
+
+@dataclass
+class Publishes:
+    """What the commit points of the last refreshes took.
+
+    Attributes:
+        transaction_ms: the publishing transaction alone, its sync included.
+        log_before, log_behind: bytes of the log when it began and when it had committed.
+    """
+
+    transaction_ms: list[float] = field(default_factory=list)
+    log_before: list[int] = field(default_factory=list)
+    log_behind: list[int] = field(default_factory=list)
+
+
+@contextmanager
+def observed() -> Iterator[Publishes]:
+    """Time each publishing transaction within the block, and look at the log around it."""
+    original: Callable[..., int] = publishing.publish  # type: ignore[attr-defined]  # as imported there
+    seen = Publishes()
+
+    def publish(writer: Any, *arguments: Any, **options: Any) -> int:
+        seen.log_before.append(_size(f"{writer.path}-wal"))
+        started = time.perf_counter()
+        generation = original(writer, *arguments, **options)
+        seen.transaction_ms.append((time.perf_counter() - started) * 1_000)
+        seen.log_behind.append(_size(f"{writer.path}-wal"))
+        return generation
+
+    publishing.publish = publish  # type: ignore[attr-defined]
+    try:
+        yield seen
+    finally:
+        publishing.publish = original  # type: ignore[attr-defined]
 
 
 def run(n: int | None) -> Iterator[Figure]:
-    """Measure lexical indexes of `n` (10,000 by default) and of a tenth as many documents."""
+    """Measure indexes of `n` documents (100,000 by default) and of a tenth, with vectors."""
     large = n or DEFAULT_DOCUMENTS
-    sizes = (max(1, large // FACTOR), large)
+    sizes = {"small": max(1, large // FACTOR), "large": large}
     texts = Texts()
-    samples_ms: dict[int, list[float]] = {size: [] for size in sizes}
     wrong = 0
     with tempfile.TemporaryDirectory(prefix="sqlindex-bench-") as folder, ExitStack() as stack:
+        first = run_child("first_publish", Path(folder) / "first.db", str(large // 4))
         indexes = {}
-        for size in sizes:
-            index_path = Path(folder) / f"{size}.db"
-            run_child("build", index_path, str(size))
-            indexes[size] = stack.enter_context(Index.open(index_path))
+        for name, size in sizes.items():
+            path = Path(folder) / f"{name}.db"
+            run_child("build", path, str(size), str(WIDTH))
+            indexes[name] = stack.enter_context(Index.open(path, embedder=HashingEmbedder(WIDTH)))
+            indexes[name].collect(KEEP_ALL)
+        membership = stack.enter_context(_membership(Path(folder) / "membership.db", large))
+        seen = {name: Publishes() for name in sizes}
+        whole_ms: dict[str, list[float]] = {name: [] for name in sizes}
+        rollback_ms: list[float] = []
+        copied_ms: list[float] = []
         for turn in range(ROUNDS + 1):
-            for size, index in indexes.items():
+            for name, index in indexes.items():
                 document = Document(
-                    f"{turn * size // (ROUNDS + 1):07}", f"round {turn} {texts.text()}"
+                    f"{turn * sizes[name] // (ROUNDS + 1):07}", f"round {turn} {texts.text()}"
                 )
-                started = time.perf_counter()
-                report = index.upsert("texts", [document])
-                elapsed_ms = (time.perf_counter() - started) * 1000
-                is_right = report.is_published and report.changes.count("changed") == 1
-                wrong += not is_right
+                with observed() as observation:
+                    elapsed, report = _timed_ms(lambda: index.upsert("texts", [document]))  # noqa: B023
+                wrong += not (report.is_published and report.changes.count("changed") == 1)
                 if turn > 0:  # the first one imports what publishing needs
-                    samples_ms[size].append(elapsed_ms)
-    for name, size in zip(("small", "large"), sizes, strict=True):
-        yield median_of(f"publish.one_changed.{name}", samples_ms[size], "ms", size)
-    small_ms, large_ms = (statistics.median(samples_ms[size]) for size in sizes)
-    yield Figure(
-        figure="publish.large_to_small",
-        value=large_ms / small_ms,
-        unit="ratio",
-        n=large,
-        limit=RATIO_LIMIT,
-        sense="<=",
-        baseline=small_ms,
-    )
+                    whole_ms[name].append(elapsed)
+                    for part in ("transaction_ms", "log_before", "log_behind"):
+                        getattr(seen[name], part).extend(getattr(observation, part))
+            elapsed, rolled = _timed_ms(lambda: indexes["large"].rollback(report.generation - 1))  # noqa: B023
+            wrong += not (rolled.is_published and rolled.changed == 1)
+            if turn > 0:
+                rollback_ms.append(elapsed)
+            copied_ms.append(membership(turn))
+        collected_ms = []
+        for turn in range(COLLECTIONS):
+            elapsed, versions = _collection(indexes["large"], texts, turn)
+            collected_ms.append(elapsed)
+            wrong += versions != DEAD_VERSIONS
+        wrong += sum(len(index.check(quick=True)) for index in indexes.values())
+    yield from _figures(sizes, seen, whole_ms, rollback_ms, copied_ms, collected_ms)
+    yield at_most("publish.first.transaction", first["publish_s"], "s", large, FIRST_LIMIT_S)
+    yield at_most("publish.first.log", first["log_mb"], "MB", large, FIRST_LOG_LIMIT_MB)
     yield at_most("publish.violations", wrong, "violations", large, 0)
+
+
+def _figures(
+    sizes: dict[str, int],
+    seen: dict[str, Publishes],
+    whole_ms: dict[str, list[float]],
+    rollback_ms: list[float],
+    copied_ms: list[float],
+    collected_ms: list[float],
+) -> Iterator[Figure]:
+    large = sizes["large"]
+    for name, size in sizes.items():
+        yield median_of(f"publish.one_changed.{name}", whole_ms[name], "ms", size)
+        yield median_of(f"publish.transaction.{name}", seen[name].transaction_ms, "ms", size)
+    yield _ratio("publish.large_to_small", whole_ms["large"], whole_ms["small"], large, RATIO_LIMIT)
+    yield _ratio(
+        "publish.transaction.large_to_small",
+        seen["large"].transaction_ms,
+        seen["small"].transaction_ms,
+        large,
+        RATIO_LIMIT,
+    )
+    yield _ratio(
+        "publish.transaction.to_copied_membership",
+        seen["large"].transaction_ms,
+        copied_ms,
+        large,
+        MEMBERSHIP_LIMIT,
+    )
+    for name, size in sizes.items():
+        kib = sorted(behind / 1_024 for behind in seen[name].log_behind)
+        yield median_of(f"publish.log.{name}", kib, "KiB", size, limit=LOG_LIMIT_KIB)
+        yield Figure(
+            figure=f"publish.log.{name}.p95", value=kib[int(0.95 * len(kib))], unit="KiB", n=size
+        )
+    yield median_of("collect.80_dead_versions", collected_ms, "ms", large, limit=COLLECT_LIMIT_MS)
+    yield _ratio("rollback.to_publish", rollback_ms, whole_ms["large"], large, ROLLBACK_LIMIT)
+
+
+def _ratio(name: str, measured: list[float], baseline: list[float], n: int, limit: float) -> Figure:
+    """The ratio of two medians."""
+    below = statistics.median(baseline)
+    return Figure(
+        figure=name,
+        value=statistics.median(measured) / below,
+        unit="ratio",
+        n=n,
+        limit=limit,
+        sense="<=",
+        baseline=below,
+    )
+
+
+@contextmanager
+def _membership(path: Path, documents: int) -> Iterator[Callable[[int], float]]:
+    """Publishing as a table of every generation's documents would do it; milliseconds for one."""
+    path.touch()
+    connection = driver.connect(path, "rw")
+    for statement in (
+        "PRAGMA journal_mode=WAL",
+        "PRAGMA synchronous=FULL",
+        "PRAGMA wal_autocheckpoint=0",
+        """CREATE TABLE membership(generation INTEGER, version_id INTEGER,
+             PRIMARY KEY(generation, version_id)) WITHOUT ROWID""",
+        "CREATE TABLE head(generation INTEGER)",
+        "INSERT INTO head VALUES(0)",
+        f"""INSERT INTO membership
+            WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {documents})
+            SELECT 0, i FROM n""",
+    ):
+        connection.execute(statement)
+
+    def publish(turn: int) -> float:
+        started = time.perf_counter()
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute(
+            """INSERT INTO membership SELECT generation + 1, version_id FROM membership
+               WHERE generation = ? AND version_id <> ?""",
+            (turn, turn + 1),
+        )
+        connection.execute("INSERT INTO membership VALUES(?, ?)", (turn + 1, documents + turn + 1))
+        connection.execute("UPDATE head SET generation = ?", (turn + 1,))
+        connection.execute("COMMIT")
+        elapsed = (time.perf_counter() - started) * 1_000
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        return elapsed
+
+    try:
+        yield publish
+    finally:
+        connection.close()
+
+
+def _collection(index: Index, texts: Texts, turn: int) -> tuple[float, int]:
+    """(milliseconds, versions) of collecting a generation in which 80 documents changed."""
+    index.collect(Retention(generations=1))
+    documents = [Document(f"{at:07}", f"turn {turn} {texts.text()}") for at in range(DEAD_VERSIONS)]
+    file = IndexFile.open(index.path, make=False, busy_timeout_ms=1_000)
+    index.collect(Retention(generations=2))
+    index.upsert("texts", documents)
+    with file.writing("collect") as writer:
+        with writer.transaction() as connection:
+            put_retention(connection, Retention(generations=1))
+        elapsed, collected = _timed_ms(lambda: collect(writer, CancelToken()))
+    file.close()
+    return elapsed, collected.versions
+
+
+def _timed_ms(work: Callable[[], Any]) -> tuple[float, Any]:
+    started = time.perf_counter()
+    result = work()
+    return (time.perf_counter() - started) * 1_000, result
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0

@@ -77,17 +77,45 @@ def _stat(folder: str) -> Mapping[str, float]:
     return {"files": files}
 
 
-def _build(index_path: str, chunks: str) -> Mapping[str, float]:
-    """A lexical index of seeded texts, one chunk each."""
+def _build(index_path: str, chunks: str, width: str = "0") -> Mapping[str, float]:
+    """An index of seeded texts, one chunk each, with hashed vectors of that width or none."""
+    from bench.data import Texts
+    from sqlindex.index import Index
+    from sqlindex.sources.memory import Document
+    from sqlindex.testing import HashingEmbedder
+
+    texts = Texts()
+    documents = [Document(f"{at:07}", texts.text()) for at in range(int(chunks))]
+    embedder = HashingEmbedder(int(width)) if int(width) else None
+    with Index.open(index_path, create=True, embedder=embedder) as index:
+        index.upsert("texts", documents)
+        return {"chunks": index.status().chunks}
+
+
+def _first_publish(index_path: str, documents: str) -> Mapping[str, float]:
+    """The first publish of documents of four chunks each: its transaction and the log of it."""
+    from bench.bench_publish import observed
     from bench.data import Texts
     from sqlindex.index import Index
     from sqlindex.sources.memory import Document
 
     texts = Texts()
-    documents = [Document(f"{at:07}", texts.text()) for at in range(int(chunks))]
-    with Index.open(index_path, create=True) as index:
-        index.upsert("texts", documents)
-        return {"chunks": index.status().chunks}
+    given = (
+        Document(
+            f"{at:07}",
+            "\n\n".join(f"# Part {part}\n\n{texts.text()}" for part in range(4)),
+            type_name="md",
+        )
+        for at in range(int(documents))
+    )
+    with Index.open(index_path, create=True) as index, observed() as seen:
+        index.upsert("texts", given)
+        chunks = index.status().chunks
+    assert chunks == 4 * int(documents), chunks
+    return {
+        "publish_s": seen.transaction_ms[-1] / 1_000,
+        "log_mb": (seen.log_behind[-1] - seen.log_before[-1]) / 1e6,
+    }
 
 
 _TASKS: dict[str, Callable[..., Mapping[str, float]]] = {
@@ -95,6 +123,7 @@ _TASKS: dict[str, Callable[..., Mapping[str, float]]] = {
     "markdown_it": _markdown_it,
     "stat": _stat,
     "build": _build,
+    "first_publish": _first_publish,
 }
 
 

@@ -68,10 +68,19 @@ def reported(figure: str, value: float, unit: str, n: int) -> Figure:
     return Figure(figure=figure, value=value, unit=unit, n=n)
 
 
-def median_of(figure: str, samples: Sequence[float], unit: str, n: int) -> Figure:
-    """The median of repeats, which are kept."""
-    value = statistics.median(samples)
-    return Figure(figure=figure, value=value, unit=unit, n=n, repeats=tuple(samples))
+def median_of(
+    figure: str, samples: Sequence[float], unit: str, n: int, *, limit: float | None = None
+) -> Figure:
+    """The median of repeats, which are kept; it holds up to `limit`, if there is one."""
+    return Figure(
+        figure=figure,
+        value=statistics.median(samples),
+        unit=unit,
+        n=n,
+        limit=limit,
+        sense=None if limit is None else "<=",
+        repeats=tuple(samples),
+    )
 
 
 def rounded(value: float) -> float:

@@ -29,7 +29,14 @@ the same files.""",
 Files of three lines, 100 to a folder. `baseline` of `unchanged` is bare `os.walk` with an `lstat` of each file; of `one_path`
 a refresh of the whole folder after the same kind of edit. The limits of time are for 20,000 files, that of memory for any number.""",
     "startup": "`baseline` is `python -c pass`. Limits: the ratio, and no heavy package imported.",
-    "publish": "Lexical index; a publish ends durable on disk. `large` has ten times the documents of `small`.",
+    "publish": """\
+One changed document of one chunk, with its vector (384 dimensions, hashed words). `large` has ten times the documents of `small`.
+`one_changed` is a whole `Index.upsert`, `transaction` its commit point alone, sync included; `log` is what the whole upsert
+writes to the log. The baseline of `to_copied_membership` is a table of every generation's documents, copied by each publish.
+`first` is the first publish of documents of four chunks, as many chunks as `large` has documents, swapped in.""",
+    "concurrency": """\
+Lexical index of documents of four chunks. A reader is a process that alternates a lexical search and reading its first document; the writer
+publishes one changed document, waits 20 ms, and so on. `baseline` is one reader alone.""",
     "search": """\
 Ten hits, hashed vectors of 384 dimensions, so no inference of the query. `baseline` is the floor: FTS5's
 `MATCH` with `bm25()` for ten rowids; `numpy.vecdot` over the matrix in memory. `first` is the first search

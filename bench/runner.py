@@ -37,7 +37,10 @@ BENCHMARKS = {
         "bench.bench_startup", "chunks", "command-line search against bare Python"
     ),
     "publish": Benchmark(
-        "bench.bench_publish", "documents", "one changed document in a small and a large index"
+        "bench.bench_publish", "documents", "publish, first publish, collection, rollback"
+    ),
+    "concurrency": Benchmark(
+        "bench.bench_concurrency", "chunks", "eight readers and a writer, against one reader"
     ),
     "search": Benchmark(
         "bench.bench_search", "chunks", "latency of the three modes and their floors"

@@ -9,12 +9,14 @@ if TYPE_CHECKING:
     from sqlindex.cancellation import CancelToken as CancelToken
     from sqlindex.config import ChunkConfig as ChunkConfig
     from sqlindex.config import IndexConfig as IndexConfig
+    from sqlindex.config import Retention as Retention
     from sqlindex.config import SearchConfig as SearchConfig
     from sqlindex.errors import SqlindexError as SqlindexError
     from sqlindex.index import Index as Index
     from sqlindex.indexing.report import Changes as Changes
     from sqlindex.indexing.report import Progress as Progress
     from sqlindex.indexing.report import RefreshReport as RefreshReport
+    from sqlindex.indexing.rollback import RollbackReport as RollbackReport
     from sqlindex.model.chunks import Cut as Cut
     from sqlindex.model.documents import DocumentRef as DocumentRef
     from sqlindex.model.documents import FileStat as FileStat
@@ -32,12 +34,14 @@ if TYPE_CHECKING:
     from sqlindex.model.status import IndexStatus as IndexStatus
     from sqlindex.model.status import RefusedDocument as RefusedDocument
     from sqlindex.model.status import SourceStatus as SourceStatus
+    from sqlindex.model.status import UnfinishedRefresh as UnfinishedRefresh
     from sqlindex.model.stored import StoredDocument as StoredDocument
     from sqlindex.ports import Embedder as Embedder
     from sqlindex.ports import Source as Source
     from sqlindex.sources.memory import Document as Document
     from sqlindex.sources.memory import MemorySource as MemorySource
     from sqlindex.sources.sqlite_table import SqliteTableSource as SqliteTableSource
+    from sqlindex.store.collect import Collected as Collected
 
 __version__ = "0.1.0"
 
@@ -47,10 +51,13 @@ _MODULE_BY_NAME = {
     "CancelToken": "sqlindex.cancellation",
     "ChunkConfig": "sqlindex.config",
     "IndexConfig": "sqlindex.config",
+    "Retention": "sqlindex.config",
     "SearchConfig": "sqlindex.config",
+    "Collected": "sqlindex.store.collect",
     "SqlindexError": "sqlindex.errors",
     "Changes": "sqlindex.indexing.report",
     "RefreshReport": "sqlindex.indexing.report",
+    "RollbackReport": "sqlindex.indexing.rollback",
     "Progress": "sqlindex.indexing.report",
     "DocumentRef": "sqlindex.model.documents",
     "FileStat": "sqlindex.model.documents",
@@ -65,6 +72,7 @@ _MODULE_BY_NAME = {
     "IndexStatus": "sqlindex.model.status",
     "RefusedDocument": "sqlindex.model.status",
     "SourceStatus": "sqlindex.model.status",
+    "UnfinishedRefresh": "sqlindex.model.status",
     "StoredDocument": "sqlindex.model.stored",
     "DocumentLink": "sqlindex.model.links",
     "LinkTarget": "sqlindex.model.links",
@@ -91,11 +99,13 @@ __all__ = [
     "StoredDocument",
     "IndexStatus",
     "SourceStatus",
+    "UnfinishedRefresh",
     "FileStatus",
     "RefusedDocument",
     "DocumentLink",
     "LinkTarget",
     "RefreshReport",
+    "RollbackReport",
     "Changes",
     "Progress",
     "Source",
@@ -108,6 +118,8 @@ __all__ = [
     "CancelToken",
     "IndexConfig",
     "ChunkConfig",
+    "Retention",
+    "Collected",
     "SearchConfig",
     "SqlindexError",
 ]

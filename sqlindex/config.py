@@ -57,6 +57,27 @@ class IndexConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class Retention:
+    """What collection leaves: the head, tagged and held generations, and these; kept in the index.
+
+    Attributes:
+        generations: this many of the latest, the head included.
+        days: and those that were the head within so many days.
+        vector_days: vectors that no kept generation uses stay this long after their last use.
+    """
+
+    generations: int = 5
+    days: int = 0
+    vector_days: int = 30
+
+    def __post_init__(self) -> None:
+        for name, least in (("generations", 1), ("days", 0), ("vector_days", 0)):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < least:
+                raise ValueError(f"{name} must be a whole number from {least} on, not {value!r}")
+
+
+@dataclass(frozen=True, slots=True)
 class SearchConfig:
     """Settings of the read side.
 

@@ -9,6 +9,8 @@ SqlindexError
 │   └── FilterError            a filter with an unknown or malformed value
 ├── LockedError                another writer holds the index
 ├── HeadMovedError             the head is not the one this build was made on
+├── BuildChangedError          an unfinished build does not fit what is asked for now
+├── GenerationGoneError        a generation has been collected
 ├── CancelledError             cancelled by the caller
 ├── SourceError                a source cannot be listed
 ├── DocumentRefusedError       strict refresh met a document that cannot be indexed
@@ -103,6 +105,19 @@ class HeadMovedError(SqlindexError):
 
     code = "head_moved"
     retryable = True
+
+
+class BuildChangedError(SqlindexError):
+    """An unfinished build was begun with other sources or settings; it is left as it is."""
+
+    code = "build_changed"
+    exit_code = 5
+
+
+class GenerationGoneError(SqlindexError):
+    """The generation was published once and has been collected since."""
+
+    code = "generation_gone"
 
 
 class CancelledError(SqlindexError):

@@ -7,9 +7,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sqlindex.model.packed import packed
-from sqlindex.model.status import FileStatus, IndexStatus, RefusedDocument, SourceStatus
+from sqlindex.model.status import (
+    FileStatus,
+    IndexStatus,
+    RefusedDocument,
+    SourceStatus,
+    UnfinishedRefresh,
+)
 from sqlindex.sources.located import located
 from sqlindex.sources.paths import path_of
+from sqlindex.store.builds import NO_EMBEDDER, UnfinishedBuild, unfinished_builds
+from sqlindex.store.collect import is_collecting, kept_generations
 from sqlindex.store.connection import IndexFile
 from sqlindex.store.documents import count_in_scope
 from sqlindex.store.driver import Connection, driver_name, sqlite_version
@@ -29,6 +37,8 @@ def status_of(file: IndexFile, *, has_given_embedder: bool) -> IndexStatus:
         space = None if head.space_id is None else space_of(connection, head.space_id)[0]
         name = get_setting(connection, EMBEDDER_SETTING) or None
         sources = tuple(_source_status(connection, row) for row in list_sources(connection))
+        unfinished = tuple(_unfinished(build) for build in unfinished_builds(connection))
+        kept, was_left = len(kept_generations(connection)), is_collecting(connection)
     return IndexStatus(
         path=str(file.path),
         schema_version=SCHEMA_VERSION,
@@ -44,6 +54,16 @@ def status_of(file: IndexFile, *, has_given_embedder: bool) -> IndexStatus:
         sources=sources,
         file_bytes=_size(file.path),
         log_bytes=_size(Path(f"{file.path}-wal")),
+        kept_generations=kept,
+        unfinished=unfinished,
+        is_collecting=was_left,
+    )
+
+
+def _unfinished(build: UnfinishedBuild) -> UnfinishedRefresh:
+    embedder = build.plan.get("embedder", NO_EMBEDDER)
+    return UnfinishedRefresh(
+        build.started_at, build.documents, None if embedder == NO_EMBEDDER else embedder
     )
 
 

@@ -49,7 +49,7 @@ class Wiring:
         self._file = file
         self._given_embedder = embedder
         self._own_embedder: tuple[tuple[str, int], Embedder] | None = None
-        self._config = config
+        self.config = config
         self._file_types = file_types
         self._parsers = parsers
         self._guard = threading.Lock()
@@ -102,10 +102,16 @@ class Wiring:
         drop_vectors: bool = False,
         removals: tuple[SourceRow, Iterable[LiveVersion]] | None = None,
         also: Callable[[Connection], None] | None = None,
+        scope: str = "",
+        restart: bool = False,
         cancel: CancelToken | None = None,
         progress: ProgressSink | None = None,
     ) -> RefreshJob:
         """Everything a refresh needs.
+
+        Args:
+            scope: what the build covers, if a later refresh may go on with it.
+            restart: begin anew, although there is an unfinished build of the scope.
 
         Raises:
             EmbedderRequiredError: the index has vectors and no embedder keeps them up.
@@ -115,16 +121,27 @@ class Wiring:
         from sqlindex.indexing.prepare import Workshop
         from sqlindex.indexing.refresh import RefreshJob
         from sqlindex.indexing.report import no_progress
+        from sqlindex.indexing.resume import plan_of
 
         if not keeps_space and not drop_vectors:
             self.require_embedder(connection)
         embedder = None if keeps_space else self.embedder()
+        if embedder is not None:
+            _require_identity(embedder)
+        workshop = Workshop(
+            self._registry(), self._parser_of(), self.config, _token_limit(embedder)
+        )
+        plan = {}
+        if scope:
+            rows = [listing.row for listing in listings]
+            plan = plan_of(rows, workshop, embedder, allow_bad_vectors=allow_bad_vectors)
         return RefreshJob(
             listings=listings,
-            workshop=Workshop(
-                self._registry(), self._parser_of(), self._config, _token_limit(embedder)
-            ),
+            workshop=workshop,
             embedder=embedder,
+            scope=scope,
+            plan=plan,
+            restart=restart,
             cause=cause,
             rules=Rules(strict=strict, verify=verify),
             removals=removals,
@@ -337,6 +354,15 @@ def root_of(row: SourceRow) -> str:
 
     assert row.root is not None
     return os.fsdecode(path_of(row.root))
+
+
+def _require_identity(embedder: Embedder) -> None:
+    identity: object = embedder.identity
+    dimensions: object = embedder.dimensions
+    if not isinstance(identity, str) or not identity:
+        raise EmbedderError(f"the embedder's identity is {identity!r}", hint="it must be a text")
+    if not isinstance(dimensions, int) or dimensions < 1:
+        raise EmbedderError(f"the embedder's dimensions are {dimensions!r}", hint="at least 1")
 
 
 def _token_limit(embedder: Embedder | None) -> TokenLimit | None:

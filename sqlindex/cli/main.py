@@ -26,6 +26,7 @@ _COMMANDS = {
     "links": ("links_cmd", "List the links of a document, or those that lead to it."),
     "status": ("status_cmd", "Show what the index holds and what was refused."),
     "check": ("check_cmd", "Verify every invariant of the file."),
+    "gc": ("gc_cmd", "Collect old generations and what only they used."),
     "model": ("model_cmd", "Install, list and verify embedding models."),
     "eval": ("eval_cmd", "Measure retrieval on a judged collection."),
     "doctor": ("doctor_cmd", "Show which SQLite, scan engine and model are used, and why."),

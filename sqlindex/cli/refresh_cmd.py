@@ -40,6 +40,11 @@ _SHOWN_REFUSALS = 5
 @click.option(
     "--drop-vectors", is_flag=True, help="Publish lexical-only when no embedder is set any more."
 )
+@click.option(
+    "--restart",
+    is_flag=True,
+    help="Begin anew although an interrupted refresh was begun with other settings; reuse what is valid.",
+)
 @wait_option
 @db_option
 @json_option
@@ -51,6 +56,7 @@ def command(
     verify: bool,
     allow_bad_vectors: bool,
     drop_vectors: bool,
+    restart: bool,
     wait_s: float,
     db: Path,
     as_json: bool,
@@ -59,7 +65,7 @@ def command(
 
     With PATHs, only these files and folders below registered ones, without listing the rest.
 
-    Ctrl-C stops it and leaves the last generation; what was read and embedded is reused next time.
+    Ctrl-C stops it and leaves the last generation; the next refresh goes on where it stopped.
     """
     names = list(sources) or None
     with (
@@ -87,6 +93,7 @@ def command(
                 verify=verify,
                 allow_bad_vectors=allow_bad_vectors,
                 drop_vectors=drop_vectors,
+                restart=restart,
                 cancel=cancel,
                 progress=progress,
                 wait_s=wait_s,
@@ -141,6 +148,7 @@ def _as_json(changes: Changes, report: RefreshReport | None) -> dict[str, object
         **values,
         "embedded": report.embedded,
         "reused": report.reused,
+        "resumed": report.resumed,
         "truncated": report.truncated,
         "without_vector": list(report.without_vector),
         "duration_s": round(report.duration_s, 3),
@@ -157,6 +165,10 @@ def _print_plan(changes: Changes) -> None:
 
 
 def _print_report(report: RefreshReport) -> None:
+    if report.resumed:
+        print_message(
+            f"went on with an interrupted refresh: {plural(report.resumed, 'document')} were staged"
+        )
     print_message(_summary(report.changes))
     _print_notes(report.changes)
     if report.embedded or report.reused:

@@ -15,6 +15,7 @@ from sqlindex.filetypes.unsupported import unsupported
 from sqlindex.indexing.given import check_entry, check_raw
 from sqlindex.indexing.prepare import PreparedDocument, Workshop
 from sqlindex.indexing.report import Progress, ProgressSink, Tally
+from sqlindex.indexing.resume import StagedBefore
 from sqlindex.indexing.seen import SeenVersions
 from sqlindex.model.documents import DocumentRef, FileStat, RawDocument, Refusal, RefusalReason
 from sqlindex.ports import OnFileSystem, Source
@@ -81,16 +82,20 @@ def walk(
     *,
     cancel: CancelToken,
     progress: ProgressSink,
+    before: StagedBefore | None = None,
 ) -> Generator[PreparedDocument | TouchedFile]:
     """Yield every document of a source that is new or changed; note all in `ledger` and `tally`.
 
     Removals are known only when the listing has ended without an error.
 
+    Args:
+        before: what the build has staged already; documents that are still so are not yielded.
+
     Raises:
         SourceError: the listing failed or named a document twice.
         DocumentRefusedError: `rules.strict` and a document was refused.
     """
-    comparison = _Comparison(connection, listing, workshop, rules, ledger, tally)
+    comparison = _Comparison(connection, listing, workshop, rules, ledger, tally, before)
     with closing(_listed(listing)) as entries:
         for entry in entries:
             cancel.check()
@@ -117,8 +122,10 @@ class _Comparison:
         rules: Rules,
         ledger: Ledger,
         tally: Tally,
+        before: StagedBefore | None,
     ) -> None:
         self._connection = connection
+        self._before = before
         self._listing = listing
         self._workshop = workshop
         self._rules = rules
@@ -150,6 +157,14 @@ class _Comparison:
         ):
             self._stays(version)
             return None
+        staged = self._staged(entry, recipe)
+        if (
+            self._trusts_stat
+            and staged is not None
+            and is_unchanged(entry.stat, staged.stat, staged.version)
+        ):
+            self._stays_staged(version, staged.version)
+            return None
         read_ns = time.time_ns()
         raw = _read(self._listing, entry)
         if isinstance(raw, Refusal):
@@ -162,10 +177,19 @@ class _Comparison:
             and version.recipe == recipe
             and version.raw_digest == raw_digest
         )
+        if stat is None and staged is not None:
+            stat = staged.stat
         new_stat = _stat_to_remember(entry, raw, read_ns, raw_digest, stat)
         touched = None if new_stat is None else TouchedFile(entry.document_id, new_stat)
         if version is not None and is_same_file and not self._rules.verify:
             self._stays(version)
+            return touched
+        if (
+            staged is not None
+            and staged.version.raw_digest == raw_digest
+            and not self._rules.verify
+        ):
+            self._stays_staged(version, staged.version)
             return touched
         prepared = self._workshop.prepare(self._connection, entry, raw, raw_digest)
         if isinstance(prepared, Refusal):
@@ -186,6 +210,28 @@ class _Comparison:
             kind = "changed"
         self._accept(entry.document_id, version, kind, raw_digest)
         return replace(prepared, stat=new_stat)
+
+    def _staged(self, entry: DocumentRef, recipe: str) -> KnownDocument | None:
+        """What the build has staged of a file under the present recipe.
+
+        A host's document says more than its bytes: it is read and staged again, from stored chunks.
+        """
+        if self._before is None or entry.stat is None:
+            return None
+        staged = self._before.find(self._source_id, entry.document_id)
+        return None if staged is None or staged.version.recipe != recipe else staged
+
+    def _stays_staged(self, version: LiveVersion | None, staged: LiveVersion) -> None:
+        """Keep what an earlier run of the build has staged; the change is counted as it was then."""
+        assert self._before is not None
+        self._before.confirm(staged.version_id)
+        if version is None:
+            kind = "added"
+        elif version.recipe != staged.recipe and version.raw_digest == staged.raw_digest:
+            kind = "reparsed"
+        else:
+            kind = "changed"
+        self._accept(staged.document_id, version, kind, staged.raw_digest)
 
     @cached_property
     def _trusts_stat(self) -> bool:

@@ -87,13 +87,25 @@ class Workshop:
             return None
         parser = self.parser_of(file_type)
         version = f"unversioned-{self.token}" if parser.version is None else str(parser.version)
-        sizes = self.config.chunks.fingerprint
-        if self.token_limit is not None:
-            sizes = f"{sizes}/{self.token_limit.fingerprint}"
         return (
-            f"{parser.id}-{version};chunk-{CHUNKER_VERSION}:{sizes};"
+            f"{parser.id}-{version};chunk-{CHUNKER_VERSION}:{self.cuts};"
             f"input-{EMBEDDING_INPUT_VERSION};{file_type.language}"
         )
+
+    @property
+    def cuts(self) -> str:
+        """Short text that changes with the sizes that chunks are cut to."""
+        sizes = self.config.chunks.fingerprint
+        return sizes if self.token_limit is None else f"{sizes}/{self.token_limit.fingerprint}"
+
+    def readers(self) -> list[str]:
+        """Which parser, of which version, reads each file type; one line each, sorted."""
+        lines = []
+        for file_type in self.registry.types:
+            parser = self.parser_of(file_type)
+            extensions = " ".join(file_type.extensions)
+            lines.append(f"{file_type.name} {extensions}: {parser.id}-{parser.version}")
+        return sorted(lines)
 
     def prepare(
         self, connection: Connection, ref: DocumentRef, raw: RawDocument, raw_digest: bytes

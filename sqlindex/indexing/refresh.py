@@ -3,48 +3,42 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from itertools import islice
 
-from sqlindex.analysis.analyser import analyse, analyzer_fingerprint
+from sqlindex.analysis.analyser import analyzer_fingerprint
 from sqlindex.cancellation import CancelToken
 from sqlindex.errors import (
-    CorruptIndexError,
-    EmbedderError,
     EmbedderMismatchError,
     SqlindexError,
 )
 from sqlindex.indexing.build import Embedded, embed_missing, stage_documents
 from sqlindex.indexing.diff import Listing, Rules, TouchedFile, walk
 from sqlindex.indexing.prepare import PreparedDocument, Workshop
+from sqlindex.indexing.publishing import publish_build
 from sqlindex.indexing.report import (
     Changes,
-    Progress,
     ProgressSink,
     RefreshReport,
     Tally,
     changes_of,
     no_progress,
 )
+from sqlindex.indexing.resume import StagedBefore, drop_covered, open_build
 from sqlindex.ports import Embedder, OnFileSystem
+from sqlindex.store.builds import drop_versions
+from sqlindex.store.collect import collect, is_collecting
 from sqlindex.store.documents import LiveVersion, stage_removals
 from sqlindex.store.driver import Connection
 from sqlindex.store.generations import (
     ChangeCounts,
-    begin_build,
-    changed_chunks,
-    clear_superseded,
-    drop_build,
     end_staging,
-    has_changes,
-    publish,
-    stage_lexical,
 )
 from sqlindex.store.head import Head, read_head
 from sqlindex.store.ledger import Ledger
-from sqlindex.store.lexical import LexicalTable
+from sqlindex.store.scope import EVERYTHING
 from sqlindex.store.sources import (
     SourceRow,
     drop_file_stats,
@@ -76,6 +70,9 @@ class RefreshJob:
         keeps_space: only remove documents; what stays keeps its vectors, and no embedder is needed.
         cause: recorded with the generation.
         allow_bad_vectors: publish a chunk lexical-only instead of failing.
+        scope: what the job covers, for a later one to go on with its build; '' if none can.
+        plan: what shapes the build; a build is gone on with only under the same plan.
+        restart: begin anew, although there is an unfinished build of this scope.
         also: what else becomes true with the generation, in the publishing transaction; it is done
             too when there is nothing to publish.
     """
@@ -88,6 +85,9 @@ class RefreshJob:
     removals: tuple[SourceRow, Iterable[LiveVersion]] | None = None
     allow_bad_vectors: bool = False
     keeps_space: bool = False
+    scope: str = ""
+    plan: Mapping[str, str] = field(default_factory=dict)
+    restart: bool = False
     also: Callable[[Connection], None] | None = None
     cancel: CancelToken = field(default_factory=CancelToken)
     progress: ProgressSink = no_progress
@@ -105,19 +105,27 @@ def refresh(writer: Writer, job: RefreshJob) -> RefreshReport:
     """Make the index equal to its sources and publish that as one new generation.
 
     Nothing is visible before the publish, and a failure or a cancel before it leaves the head as it
-    was; what was parsed and embedded is kept and reused by the next refresh.
+    was. Each batch of documents and of vectors is durable before the next one: the next refresh of
+    the same scope goes on behind the last.
+
+    Raises:
+        BuildChangedError: an unfinished build of this scope was begun with another plan.
     """
     started = time.monotonic()
-    with writer.transaction() as connection:
-        build_id, head = begin_build(connection)
+    build = open_build(writer, job.scope, job.plan, restart=job.restart)
+    build_id, head = build.build_id, build.head
     tally = Tally()
     with closing(Ledger()) as ledger:
         for listing in job.listings:
             # Closed whatever happens: a source may hold a process or descriptors while it lists.
-            with closing(_walk(writer.connection, job, listing, ledger, tally)) as found:
+            with closing(
+                _walk(writer.connection, job, listing, ledger, tally, build.before)
+            ) as found:
                 for batch in _batches(found, job.workshop.config.documents_per_batch):
                     stage_documents(writer, build_id, listing.row, batch)
         _end_walk(job, ledger)
+        if build.before is not None:
+            drop_versions(writer, build.before.stale())
         with writer.transaction() as connection:
             stage_removals(connection, build_id, ledger.ended())
             end_staging(connection, build_id)
@@ -144,6 +152,7 @@ def refresh(writer: Writer, job: RefreshJob) -> RefreshReport:
             rebuilt=_rebuilt(head, space_id, is_new_space=is_new_space),
         )
         generation = _publish(writer, job, build_id, head, changes, space_id, embedded, ledger)
+    _tidy_behind(writer, job, is_published=generation is not None)
     reused = 0
     if space_id is not None:
         reused = (
@@ -157,10 +166,24 @@ def refresh(writer: Writer, job: RefreshJob) -> RefreshReport:
         changes=changes,
         embedded=embedded.texts,
         reused=max(0, reused),
+        resumed=0 if build.before is None else build.before.confirmed,
         truncated=embedded.truncated,
         without_vector=tuple(embedded.without_vector),
         duration_s=time.monotonic() - started,
     )
+
+
+def _tidy_behind(writer: Writer, job: RefreshJob, *, is_published: bool) -> None:
+    """Drop builds that this one has made superfluous, and collect what is out of retention now.
+
+    What was published stays published whatever happens here: what is left over is marked in the
+    file, and the next refresh goes on with it.
+    """
+    with suppress(SqlindexError):
+        if job.scope and all(listing.scope == EVERYTHING for listing in job.listings):
+            drop_covered(writer, job.plan)
+        if is_published or is_collecting(writer.connection):
+            collect(writer, job.cancel)
 
 
 def plan(connection: Connection, job: RefreshJob) -> Changes:
@@ -171,7 +194,6 @@ def plan(connection: Connection, job: RefreshJob) -> Changes:
     head = read_head(connection)
     space = None
     if job.embedder is not None:
-        _require_identity(job.embedder)
         space = find_space(connection, job.embedder.identity)
     if job.embedder is not None and space is not None:
         _require_width(job.embedder, space[1])
@@ -206,7 +228,12 @@ def plan(connection: Connection, job: RefreshJob) -> Changes:
 
 
 def _walk(
-    connection: Connection, job: RefreshJob, listing: Listing, ledger: Ledger, tally: Tally
+    connection: Connection,
+    job: RefreshJob,
+    listing: Listing,
+    ledger: Ledger,
+    tally: Tally,
+    before: StagedBefore | None = None,
 ) -> Generator[PreparedDocument | TouchedFile]:
     return walk(
         connection,
@@ -217,6 +244,7 @@ def _walk(
         tally,
         cancel=job.cancel,
         progress=job.progress,
+        before=before,
     )
 
 
@@ -260,7 +288,6 @@ def _space(writer: Writer, job: RefreshJob, head: Head) -> tuple[int | None, boo
         return head.space_id, False
     if embedder is None:
         return None, False
-    _require_identity(embedder)
     found = find_space(writer.connection, embedder.identity)
     if found is None:
         with writer.transaction() as connection:
@@ -269,15 +296,6 @@ def _space(writer: Writer, job: RefreshJob, head: Head) -> tuple[int | None, boo
         space_id = found[0]
         _require_width(embedder, found[1])
     return space_id, head.space_id != space_id
-
-
-def _require_identity(embedder: Embedder) -> None:
-    identity: object = embedder.identity
-    dimensions: object = embedder.dimensions
-    if not isinstance(identity, str) or not identity:
-        raise EmbedderError(f"the embedder's identity is {identity!r}", hint="it must be a text")
-    if not isinstance(dimensions, int) or dimensions < 1:
-        raise EmbedderError(f"the embedder's dimensions are {dimensions!r}", hint="at least 1")
 
 
 def _require_width(embedder: Embedder, dimensions: int) -> None:
@@ -318,16 +336,6 @@ def _publish(
         if job.also is not None:
             job.also(connection)
 
-    analyzer = analyzer_fingerprint()
-    is_other_analyzer = head.documents > 0 and head.analyzer != analyzer
-    with writer.transaction() as connection:
-        is_other_space = head.documents > 0 and head.space_id != space_id
-        if not has_changes(connection, build_id) and not is_other_space and not is_other_analyzer:
-            drop_build(connection, build_id)
-            also(connection)
-            return None
-        is_large = changed_chunks(connection, build_id) >= job.workshop.config.staged_fts_chunks
-    job.progress(Progress("publish", 0, 1))
     counts = ChangeCounts(
         added=changes.count("added"),
         changed=changes.count("changed") + changes.count("reparsed"),
@@ -335,35 +343,18 @@ def _publish(
         renamed=changes.count("renamed"),
         embedded=embedded.texts,
     )
-
-    def publish_with(staged_table: LexicalTable | None) -> int:
-        return publish(
-            writer,
-            build_id,
-            head,
-            cause=job.cause,
-            space_id=space_id,
-            analyzer=analyzer,
-            analyse=analyse,
-            counts=counts,
-            staged_table=staged_table,
-            also=also,
-        )
-
-    generation = None
-    if not is_large and not is_other_analyzer:
-        # A damaged text that ends cannot be taken out of the live table; the spare one never had it.
-        with suppress(CorruptIndexError):
-            generation = publish_with(None)
-    if generation is None:
-        spare: LexicalTable = "a" if head.lexical == "b" else "b"
-        stage_lexical(writer, build_id, spare, analyse, job.cancel)
-        generation = publish_with(spare)
-        # Only gives pages back; the table is cleared anyway before it is filled again.
-        with suppress(SqlindexError):
-            clear_superseded(writer, head.lexical)
-    job.progress(Progress("publish", 1, 1))
-    return generation
+    return publish_build(
+        writer,
+        build_id,
+        head,
+        cause=job.cause,
+        space_id=space_id,
+        counts=counts,
+        staged_fts_chunks=job.workshop.config.staged_fts_chunks,
+        cancel=job.cancel,
+        progress=job.progress,
+        also=also,
+    )
 
 
 def _remember(connection: Connection, job: RefreshJob, ledger: Ledger) -> None:

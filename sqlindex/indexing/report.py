@@ -68,6 +68,7 @@ class RefreshReport:
         changes: equal to what `plan` says beforehand, if nothing changed in between.
         embedded: distinct texts inferred.
         reused: all other assignments of a vector to a chunk of the generation.
+        resumed: documents that an interrupted refresh had staged before.
         truncated: embedded texts that were longer than the embedder's limit and were cut.
         without_vector: places and reasons of texts published lexical-only on request.
         duration_s: wall time.
@@ -78,6 +79,7 @@ class RefreshReport:
     changes: Changes
     embedded: int = 0
     reused: int = 0
+    resumed: int = 0
     truncated: int = 0
     without_vector: tuple[str, ...] = ()
     duration_s: float = 0.0

@@ -69,10 +69,28 @@ class FileStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class UnfinishedRefresh:
+    """A refresh that was interrupted: the next one of the same sources goes on with it.
+
+    Attributes:
+        started_at: UTC, ISO 8601.
+        documents: staged so far.
+        embedder: identity of the encoding that it was begun with, or None.
+    """
+
+    started_at: str
+    documents: int
+    embedder: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class IndexStatus:
     """State of an index.
 
     Attributes:
+        kept_generations: how many can be searched, the head included.
+        unfinished: refreshes that were interrupted, oldest first.
+        is_collecting: whether a collection was interrupted; the next refresh goes on with it.
         embedder: name of the model the index is refreshed with, None for none or the host's own.
         space: identity of the encoding that the head's vectors were made with, or None.
         file_bytes, log_bytes: sizes on disk.
@@ -92,3 +110,6 @@ class IndexStatus:
     sources: tuple[SourceStatus, ...]
     file_bytes: int
     log_bytes: int
+    kept_generations: int = 1
+    unfinished: tuple[UnfinishedRefresh, ...] = ()
+    is_collecting: bool = False

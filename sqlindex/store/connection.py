@@ -20,9 +20,11 @@ from typing import TYPE_CHECKING
 from sqlindex.cancellation import CancelToken
 from sqlindex.errors import NoIndexError, NotAnIndexError, StorageError
 from sqlindex.store.driver import Connection, connect, translated_errors
+from sqlindex.store.head import require_kept
 from sqlindex.store.header import SCHEMA_VERSION, verify_header, verify_version
 
 if TYPE_CHECKING:
+    from sqlindex.store.held import Hold
     from sqlindex.store.writer import Patience, Writer
 
 
@@ -140,6 +142,24 @@ class IndexFile:
             connection.close()
         else:
             self._put_back(connection, state)
+
+    def hold(self, generation: int) -> Hold:
+        """Keep a generation from being collected until the hold is released.
+
+        Raises:
+            GenerationGoneError: it has been collected, or was never published.
+            StorageError: the lock file cannot be read.
+        """
+        from sqlindex.store.held import hold
+
+        held = hold(self.path, generation)
+        try:
+            with self.reading() as connection:
+                require_kept(connection, generation)
+        except BaseException:
+            held.release()
+            raise
+        return held
 
     @contextmanager
     def writing(

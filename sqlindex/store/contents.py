@@ -21,6 +21,9 @@ _PIECES = """
     WHERE piece_id BETWEEN :first AND :last ORDER BY piece_id
 """
 _SPAN_OF = "SELECT chars, first_piece FROM content WHERE content_id = :content_id"
+_DIGEST = "SELECT digest FROM content WHERE content_id = :content_id"
+_DROP_PIECES = "DELETE FROM content_piece WHERE piece_id BETWEEN :first AND :last"
+_DROP = "DELETE FROM content WHERE content_id = :content_id"
 
 
 def find_content(connection: Connection, text: str) -> int | None:
@@ -81,6 +84,28 @@ def read_content(connection: Connection, content_id: int) -> str:
         raise CorruptIndexError(f"content {content_id} is missing", hint="run 'sqlindex check'")
     chars, first_piece = found
     return _read(connection, first_piece, 0, chars)
+
+
+def drop_content(connection: Connection, content_id: int) -> bool:
+    """Delete a content and its pieces; False if it is damaged, which leaves it as it is.
+
+    A row that no longer gives its digest may name pieces of another text.
+    """
+    which = {"content_id": content_id}
+    found = connection.execute(_DIGEST, which).fetchone()
+    if found is None:
+        return True
+    try:
+        text = read_content(connection, content_id)
+    except CorruptIndexError:
+        return False
+    if text_digest(text) != found[0]:
+        return False
+    _, first_piece = connection.execute(_SPAN_OF, which).fetchone()
+    last = first_piece + (len(text) - 1) // PIECE_CHARS
+    connection.execute(_DROP_PIECES, {"first": first_piece, "last": last})
+    connection.execute(_DROP, which)
+    return True
 
 
 def read_span(connection: Connection, first_piece: int, start_char: int, end_char: int) -> str:

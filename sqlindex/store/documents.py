@@ -36,7 +36,7 @@ class VersionRow:
 
 
 class LiveVersion(NamedTuple):
-    """A live version as change detection needs it."""
+    """A live or staged version as change detection needs it."""
 
     version_id: int
     document_id: str
@@ -48,14 +48,15 @@ class LiveVersion(NamedTuple):
 
 
 class KnownDocument(NamedTuple):
-    """A document of the head as change detection needs it, and how its file was last read."""
+    """A document as change detection needs it, and how its file was last read."""
 
     version: LiveVersion
     stat: StatRow | None
 
 
+# A staged version of the same build and document gives way.
 _INSERT = """
-    INSERT INTO document_version(source_id, document_id, parse_id, chunks, build_id, raw_digest, byte_size,
+    INSERT OR REPLACE INTO document_version(source_id, document_id, parse_id, chunks, build_id, raw_digest, byte_size,
       encoding, path, type_name, title, date, tags, uri, metadata, modified_ns, check8)
     VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
@@ -65,6 +66,16 @@ _KNOWN = """
     FROM document_version d JOIN parse p USING(parse_id)
       LEFT JOIN file_stat f ON f.source_id = d.source_id AND f.document_id = d.document_id
     WHERE d.source_id = ? AND d.document_id = ? AND d.born IS NOT NULL AND d.died IS NULL
+"""
+_STAGED = """
+    SELECT d.version_id, d.document_id, d.parse_id, p.recipe, d.raw_digest, d.encoding, d.check8,
+      f.byte_size, f.mtime_ns, f.ctime_ns, f.inode, f.device, f.read_ns, f.raw_digest
+    FROM document_version d JOIN parse p USING(parse_id)
+      LEFT JOIN file_stat f ON f.source_id = d.source_id AND f.document_id = d.document_id
+    WHERE d.build_id = ? AND d.source_id = ? AND d.document_id = ? AND d.born IS NULL
+"""
+_ALL_STAGED = """
+    SELECT version_id FROM document_version WHERE build_id = ? AND born IS NULL ORDER BY version_id
 """
 _LIVE = """
     SELECT d.version_id, d.document_id, d.parse_id, p.recipe, d.raw_digest, d.encoding, d.check8
@@ -87,7 +98,23 @@ def known_document(
     connection: Connection, source_id: int, document_id: str
 ) -> KnownDocument | None:
     """What the head and the last reading say of one document, or None if the head has none."""
-    row = connection.execute(_KNOWN, (source_id, document_id)).fetchone()
+    return _known(connection.execute(_KNOWN, (source_id, document_id)).fetchone())
+
+
+def staged_document(
+    connection: Connection, build_id: int, source_id: int, document_id: str
+) -> KnownDocument | None:
+    """What a build has staged of one document, and how its file was last read, or None."""
+    which = (build_id, source_id, document_id)
+    return _known(connection.execute(_STAGED, which).fetchone())
+
+
+def staged_versions(connection: Connection, build_id: int) -> Iterator[int]:
+    """Ids of the versions that a build has staged, ascending."""
+    return (row[0] for row in connection.execute(_ALL_STAGED, (build_id,)))
+
+
+def _known(row: Row | None) -> KnownDocument | None:
     if row is None:
         return None
     stat = None if row[7] is None else StatRow(FileStat(*row[7:12]), row[12], row[13])
@@ -126,7 +153,10 @@ def row_check8(source_id: int, version: VersionRow) -> bytes:
 def stage_versions(
     connection: Connection, build_id: int, source_id: int, versions: Sequence[VersionRow]
 ) -> None:
-    """Stage new versions of documents under a build; invisible until it is published."""
+    """Stage new versions of documents under a build; invisible until it is published.
+
+    A version that the build has staged of the same document before is replaced.
+    """
     rows = []
     for version in versions:
         values = _values(source_id, version)

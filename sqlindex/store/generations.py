@@ -1,15 +1,16 @@
-"""Builds and the head: staging, and publishing a generation in one transaction."""
+"""The head: publishing a build as a generation in one transaction."""
 
 from __future__ import annotations
 
-import time
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from sqlindex.cancellation import CancelToken
 from sqlindex.errors import HeadMovedError
-from sqlindex.store.driver import Connection
+from sqlindex.store.builds import end_build, utc_now
+from sqlindex.store.driver import Connection, Row
 from sqlindex.store.head import Head, read_head
 from sqlindex.store.lexical import (
     Analyse,
@@ -36,16 +37,6 @@ class ChangeCounts:
     embedded: int = 0
 
 
-_BEGIN = "INSERT INTO build(base_generation, started_at) VALUES(:base, :now)"
-_ABANDONED = """
-    DELETE FROM document_version WHERE build_id IN (SELECT build_id FROM build) AND born IS NULL
-"""
-_ABANDONED_TABLES = "SELECT lexical FROM build WHERE lexical IS NOT NULL"
-_ABANDONED_REMOVES = "DELETE FROM build_removes"
-_ABANDONED_BUILDS = "DELETE FROM build"
-_END_BUILD = "DELETE FROM build WHERE build_id = :build_id"
-_DROP_STAGED = "DELETE FROM document_version WHERE build_id = :build_id AND born IS NULL"
-_DROP_REMOVES = "DELETE FROM build_removes WHERE build_id = :build_id"
 # A staged version of a document that lives supersedes the live one.
 _SUPERSEDE = """
     INSERT OR IGNORE INTO build_removes(build_id, version_id)
@@ -103,37 +94,14 @@ _HAS_CHANGES = """
 """
 _ADD_GENERATION = """
     INSERT INTO generation(generation, build_id, published_at, cause, space_id, analyzer, documents, chunks,
-      embedded_chunks, added, changed, removed, renamed, embedded)
+      embedded_chunks, added, changed, removed, renamed, embedded, restored)
     VALUES(:generation, :build_id, :now, :cause, :space_id, :analyzer, :documents, :chunks,
-      :embedded_chunks, :added, :changed, :removed, :renamed, :embedded)
+      :embedded_chunks, :added, :changed, :removed, :renamed, :embedded, :restored)
 """
 _MOVE_HEAD = """
     UPDATE head SET generation = :generation, lexical = :lexical, next_slot = max(next_slot, :next_slot)
     WHERE singleton = 1 AND generation = :base
 """
-
-
-def begin_build(connection: Connection) -> tuple[int, Head]:
-    """Start a build on the present head, dropping what interrupted builds left staged.
-
-    Only the writer builds, so every staged row found here belongs to a build that ended without
-    publishing. Its texts, parses and vectors stay and are reused; they are addressed by content.
-    """
-    head = read_head(connection)
-    for (table,) in connection.execute(_ABANDONED_TABLES).fetchall():
-        if table != head.lexical:
-            clear_table(connection, table)
-    for statement in (_ABANDONED, _ABANDONED_REMOVES, _ABANDONED_BUILDS):
-        connection.execute(statement)
-    cursor = connection.execute(_BEGIN, {"base": head.generation, "now": _utc_now()})
-    assert cursor.lastrowid is not None
-    return cursor.lastrowid, head
-
-
-def drop_build(connection: Connection, build_id: int) -> None:
-    """End a build that has nothing to publish."""
-    for statement in (_DROP_STAGED, _DROP_REMOVES, _END_BUILD):
-        connection.execute(statement, {"build_id": build_id})
 
 
 def has_changes(connection: Connection, build_id: int) -> bool:
@@ -151,19 +119,57 @@ def changed_chunks(connection: Connection, build_id: int) -> int:
     return int(connection.execute(_CHANGED_CHUNKS, {"build_id": build_id}).fetchone()[0])
 
 
+def number_slots(connection: Connection, build_id: int) -> None:
+    """Give the staged versions their slots, from the head's next one on.
+
+    Publishing re-checks that the head is still the same, so that no other build has taken them.
+    """
+    connection.execute(_NUMBER, {"build_id": build_id})
+
+
+class LexicalChange(NamedTuple):
+    """The rows that leave and enter the live lexical table, a version at a time."""
+
+    leaving: Iterable[list[Row]]
+    entering: Iterable[list[Row]]
+
+
+def lexical_change(
+    connection: Connection, build_id: int, analyse: Analyse, *, is_read_now: bool
+) -> LexicalChange:
+    """What publishing a numbered build changes in the live lexical table.
+
+    Args:
+        is_read_now: analyse before the publish, which then is as short as it can be; else one
+            version after the other inside it, in little memory.
+    """
+    build = {"build_id": build_id}
+
+    def rows(query: str) -> Iterator[list[Row]]:
+        for (version_id,) in connection.execute(query, build).fetchall():
+            yield lexical_rows(connection, version_id, analyse)
+
+    leaving, entering = rows(_REMOVED_IDS), rows(_STAGED_IDS)
+    return (
+        LexicalChange(list(leaving), list(entering))
+        if is_read_now
+        else LexicalChange(leaving, entering)
+    )
+
+
 def stage_lexical(
     writer: Writer, build_id: int, spare: LexicalTable, analyse: Analyse, cancel: CancelToken
 ) -> None:
     """Fill the spare lexical table with the generation to be, in small transactions.
 
     For large changes: inside the publish the same work would hold the log for its whole size.
-    The table belongs to the build's base head; publishing re-checks that the head is still it.
+    The table belongs to the build's base head; publishing re-checks that the head is still it. The
+    build's slots are numbered.
     """
     with writer.transaction() as connection:
         connection.execute("UPDATE build SET lexical = NULL WHERE lexical = ?", (spare,))
         connection.execute("UPDATE build SET lexical = ? WHERE build_id = ?", (spare, build_id))
         clear_table(connection, spare)
-        connection.execute(_NUMBER, {"build_id": build_id})
     for query in (_LIVING_ON, _STAGED_IDS):
         rows = writer.connection.execute(query, {"build_id": build_id})
         ids = array("q", (row[0] for row in rows))
@@ -183,16 +189,18 @@ def publish(
     cause: str,
     space_id: int | None,
     analyzer: str,
-    analyse: Analyse,
     counts: ChangeCounts,
-    staged_table: LexicalTable | None,
+    lexical: LexicalTable | LexicalChange,
+    restored: int | None = None,
     also: Callable[[Connection], None] | None = None,
 ) -> int:
     """Make the build the head: the one commit point of a refresh.
 
     Args:
         base: the head the build was made on.
-        staged_table: the lexical table filled by `stage_lexical`, or None to change the live one.
+        lexical: the table filled by `stage_lexical`, or the change of the live one; the build's
+            slots are numbered.
+        restored: the generation whose documents come back, of a rollback.
         also: what else becomes true with this generation, in the same transaction.
 
     Returns:
@@ -210,12 +218,14 @@ def publish(
                 hint="run the refresh again",
             )
         generation = head.generation + 1
-        if staged_table is None:
-            connection.execute(_NUMBER, build)
-            for (version_id,) in connection.execute(_REMOVED_IDS, build).fetchall():
-                delete_rows(connection, head.lexical, lexical_rows(connection, version_id, analyse))
-            for (version_id,) in connection.execute(_STAGED_IDS, build).fetchall():
-                insert_rows(connection, head.lexical, lexical_rows(connection, version_id, analyse))
+        if isinstance(lexical, LexicalChange):
+            for rows in lexical.leaving:
+                delete_rows(connection, head.lexical, rows)
+            for rows in lexical.entering:
+                insert_rows(connection, head.lexical, rows)
+            table = head.lexical
+        else:
+            table = lexical
         born, born_chunks, died, died_chunks, next_slot, more_embedded = connection.execute(
             _COUNT_CHANGE, build
         ).fetchone()
@@ -224,7 +234,7 @@ def publish(
             {
                 "generation": generation,
                 "build_id": build_id,
-                "now": _utc_now(),
+                "now": utc_now(),
                 "cause": cause,
                 "space_id": space_id,
                 "analyzer": analyzer,
@@ -236,6 +246,7 @@ def publish(
                 "removed": counts.removed,
                 "renamed": counts.renamed,
                 "embedded": counts.embedded,
+                "restored": restored,
             },
         )
         # Died before born: version_live allows one live version of a document.
@@ -245,7 +256,7 @@ def publish(
             _MOVE_HEAD,
             {
                 "generation": generation,
-                "lexical": staged_table or head.lexical,
+                "lexical": table,
                 "next_slot": next_slot,
                 "base": base.generation,
             },
@@ -253,8 +264,7 @@ def publish(
         assert moved.rowcount == 1
         if also is not None:
             also(connection)
-        connection.execute(_DROP_REMOVES, build)
-        connection.execute(_END_BUILD, build)
+        end_build(connection, build_id)
     return generation
 
 
@@ -263,7 +273,3 @@ def clear_superseded(writer: Writer, table: LexicalTable) -> None:
     with writer.transaction() as connection:
         if read_head(connection).lexical != table:
             clear_table(connection, table)
-
-
-def _utc_now() -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

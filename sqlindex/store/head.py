@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from sqlindex.errors import CorruptIndexError
+from sqlindex.errors import CorruptIndexError, GenerationGoneError
 from sqlindex.store.driver import Connection
 from sqlindex.store.lexical import LexicalTable
 
@@ -12,6 +12,8 @@ _HEAD = """
     SELECT h.generation, h.lexical, g.space_id, g.analyzer, g.documents, g.chunks, g.embedded_chunks, g.published_at
     FROM head h JOIN generation g USING(generation)
 """
+
+_IS_KEPT = "SELECT is_kept FROM generation WHERE generation = :generation"
 
 
 class Head(NamedTuple):
@@ -40,3 +42,18 @@ def read_head(connection: Connection) -> Head:
             hint="run 'sqlindex check', restore a backup or index again",
         )
     return Head(*found)
+
+
+def require_kept(connection: Connection, generation: int) -> None:
+    """Make sure, within a read transaction, that all rows of a generation are there.
+
+    Raises:
+        GenerationGoneError: it has been collected, or was never published.
+    """
+    found = connection.execute(_IS_KEPT, {"generation": generation}).fetchone()
+    if found is None or not found[0]:
+        was = "was never published" if found is None else "has been collected"
+        raise GenerationGoneError(
+            f"generation {generation} {was}",
+            hint="see 'sqlindex history'; tag a generation to keep it",
+        )

@@ -1,40 +1,33 @@
 """The writer's lock: one writer across processes, released by the kernel when its process ends.
 
-The lock lives in a file beside the index (`<index>-lock`) that is never unlinked. On Linux it is an
-open-file-description lock on one byte far behind the holder's name, which is text at the start of
-the file; elsewhere `flock` (macOS) or `msvcrt.locking` (Windows) on the same file.
+The lock lives in a file beside the index (`<index>-lock`) that is never unlinked; the holder's name
+is text at its start.
 """
 
 from __future__ import annotations
 
 import os
-import struct
-import sys
 import time
 from contextlib import suppress
 from pathlib import Path
 
 from sqlindex.cancellation import CancelToken
 from sqlindex.errors import LockedError, StorageError
+from sqlindex.store.byte_locks import (
+    WRITER_BYTE,
+    close_lock_file,
+    is_file_at,
+    lock_path,
+    open_lock_file,
+    try_lock,
+    unlock,
+)
 
-_WRITER_BYTE = 1 << 40
 _NAME_BYTES = 512
-_FLOCK = struct.Struct("@hhqqi0q")  # struct flock on 64-bit Linux
-
-_open_descriptors: set[int] = set()
-
-
-def lock_path(index_path: Path) -> Path:
-    """The lock file of an index."""
-    return index_path.with_name(index_path.name + "-lock")
 
 
 class WriterLock:
-    """Exclusive right to write one index, held until `release`.
-
-    A forked child closes its copy at once: with open-file-description locks the parent's lock would
-    otherwise outlive the parent.
-    """
+    """Exclusive right to write one index, held until `release`."""
 
     def __init__(self, index_path: Path) -> None:
         self._path = lock_path(index_path)
@@ -71,38 +64,31 @@ class WriterLock:
     def release(self) -> None:
         """Give the lock back; harmless when it is not held."""
         if self._descriptor is not None:
-            # Unlocked before closing: a child forked a moment ago may still hold a copy.
-            _unlock(self._descriptor)
-            _open_descriptors.discard(self._descriptor)
-            os.close(self._descriptor)
+            unlock(self._descriptor, WRITER_BYTE)
+            close_lock_file(self._descriptor)
             self._descriptor = None
 
     def _try(self, purpose: str) -> bool:
-        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
         try:
-            descriptor = os.open(self._path, flags, 0o600)
+            descriptor = open_lock_file(self._path, os.O_RDWR | os.O_CREAT)
         except OSError as exc:
             raise StorageError(
                 f"cannot open lock file {self._path}: {exc.strerror}",
                 hint="writing an index needs write access to its folder",
             ) from exc
-        _open_descriptors.add(descriptor)
         held = False
         try:
-            # The inode is compared after locking: a lock on a file that was moved away protects nothing.
-            held = _lock(descriptor) and _same_file(descriptor, self._path)
+            held = try_lock(descriptor, WRITER_BYTE) and is_file_at(descriptor, self._path)
             if held:
                 name = f"process {os.getpid()} ({purpose} since {time.strftime('%Y-%m-%d %H:%M:%S')})\n"
                 os.ftruncate(descriptor, 0)
-                with suppress(
-                    OSError
-                ):  # the name is a courtesy; a full disk must not refuse the lock
+                # The name is a courtesy; a full disk must not refuse the lock.
+                with suppress(OSError):
                     os.pwrite(descriptor, name.encode()[:_NAME_BYTES], 0)
                 self._descriptor = descriptor
         finally:
             if not held:
-                _open_descriptors.discard(descriptor)
-                os.close(descriptor)
+                close_lock_file(descriptor)
         return held
 
     def _holder(self) -> str:
@@ -111,62 +97,3 @@ class WriterLock:
             return self._path.read_bytes()[:_NAME_BYTES].decode("utf-8", "replace").strip()
         except OSError:
             return ""
-
-
-def _same_file(descriptor: int, path: Path) -> bool:
-    try:
-        ours, theirs = os.fstat(descriptor), os.stat(path, follow_symlinks=False)
-    except OSError:
-        return False
-    return (ours.st_dev, ours.st_ino) == (theirs.st_dev, theirs.st_ino)
-
-
-def _lock(descriptor: int) -> bool:
-    if sys.platform == "win32":
-        import msvcrt
-
-        os.lseek(descriptor, _WRITER_BYTE, os.SEEK_SET)
-        try:
-            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-        except OSError:
-            return False
-        return True
-    import fcntl
-
-    try:
-        if hasattr(fcntl, "F_OFD_SETLK"):
-            fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _request(fcntl.F_WRLCK))
-        else:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except (BlockingIOError, PermissionError):
-        return False
-    return True
-
-
-def _unlock(descriptor: int) -> None:
-    if sys.platform == "win32":
-        import msvcrt
-
-        os.lseek(descriptor, _WRITER_BYTE, os.SEEK_SET)
-        msvcrt.locking(descriptor, msvcrt.LK_UNLCK, 1)
-        return
-    import fcntl
-
-    if hasattr(fcntl, "F_OFD_SETLK"):
-        fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _request(fcntl.F_UNLCK))
-    else:
-        fcntl.flock(descriptor, fcntl.LOCK_UN)
-
-
-def _request(kind: int) -> bytes:
-    return _FLOCK.pack(kind, os.SEEK_SET, _WRITER_BYTE, 1, 0)
-
-
-def _forget_in_child() -> None:
-    # Only the child's references: unlocking here would free the parent's lock.
-    while _open_descriptors:
-        os.close(_open_descriptors.pop())
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_in_child)
