@@ -7,13 +7,16 @@ what a fault left.
 
 from __future__ import annotations
 
-import shutil
+import gzip
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from sqlindex import Index
-from sqlindex.config import IndexConfig
+from sqlindex.cancellation import CancelToken
+from sqlindex.config import IndexConfig, Retention
+from sqlindex.errors import CancelledError
+from sqlindex.indexing.report import Progress
 from sqlindex.sources.memory import Document, MemorySource
 from sqlindex.store.driver import read_header
 from sqlindex.store.header import SCHEMA_VERSION
@@ -38,7 +41,7 @@ AFTER = {
 }
 SMALL_STEPS = IndexConfig(documents_per_batch=2, embedding_batch=2)
 STAGED_STEPS = IndexConfig(documents_per_batch=3, embedding_batch=8, staged_fts_chunks=1)
-OLD_INDEX = Path(__file__).parents[2] / "fixtures" / "indexes" / "schema-5.db"
+OLD_INDEX = Path(__file__).parents[2] / "fixtures" / "indexes" / "schema-5.db.gz"
 
 Step = Callable[[Index, Path], object]
 """Does something to an index; the path is the folder of its documents."""
@@ -54,7 +57,7 @@ class Operation:
         run: the write; run again, it also brings an index up to date after it was interrupted.
         config: of the index.
         revision: of the embedder that runs it; the index before it is made with revision 1.
-        origin: a stored index to start from, of an older schema.
+        origin: a stored index of an older schema to start from, gzipped.
     """
 
     name: str
@@ -142,7 +145,7 @@ def rehearse(operation: Operation, place: Path) -> Rehearsal:
     for made in (folder, db.parent, place / "copies"):
         made.mkdir()
     if operation.origin is not None:
-        shutil.copyfile(operation.origin, db)
+        db.write_bytes(gzip.decompress(operation.origin.read_bytes()))
         db.chmod(0o600)
     with operation.open(db, is_first=True) as index:
         operation.prepare(index, folder)
@@ -210,3 +213,35 @@ REMOVE_SOURCE = register("remove-source", two_sources, remove_letters)
 MIGRATE = register(
     "migrate", lambda *_: None, lambda index, _: index.set_embedder(None), origin=OLD_INDEX
 )
+
+
+def interrupted_refresh(index: Index, folder: Path) -> None:
+    """Publish the files as they are before, change them, and cancel the refresh half-way."""
+    first_refresh(index, folder)
+    token = CancelToken()
+
+    def cancel_late(progress: Progress) -> None:
+        if progress.phase == "embed" and progress.done:
+            token.cancel()
+
+    try:
+        index.refresh(cancel=token, progress=cancel_late)
+    except CancelledError:
+        return
+    raise AssertionError("the refresh was not interrupted")
+
+
+def three_generations(index: Index, _: Path) -> None:
+    """Publish documents, other ones, and fewer."""
+    index.upsert("notes", documents(BEFORE))
+    index.upsert("notes", documents(AFTER))
+    index.remove("notes", ["gone.md", "old.md"])
+
+
+RESUME = register("resume", interrupted_refresh, refresh)
+COLLECT = register(
+    "collect",
+    three_generations,
+    lambda index, _: index.collect(Retention(generations=1, vector_days=0)),
+)
+ROLLBACK = register("rollback", three_generations, lambda index, _: index.rollback(1))
