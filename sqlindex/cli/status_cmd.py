@@ -99,9 +99,8 @@ def _described(path: Path, status: FileStatus) -> str:
 
 def _print_status(status: IndexStatus) -> None:
     print_text(f"index       {status.path} ({status.file_bytes:,} bytes, log {status.log_bytes:,})")
-    print_text(f"generation  {status.generation}, published {status.published_at}")
-    if status.kept_generations > 1:
-        print_text(f"kept        {plural(status.kept_generations, 'generation')}")
+    kept = f"; {status.kept_generations} kept" if status.kept_generations > 1 else ""
+    print_text(f"generation  {status.generation}, published {status.published_at}{kept}")
     for build in status.unfinished:
         staged = f"{plural(build.documents, 'document')} staged"
         print_text(f"unfinished  a refresh begun at {build.started_at}, {staged}; refresh goes on")
