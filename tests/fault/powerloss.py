@@ -363,7 +363,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with ProcessPoolExecutor(options.jobs) as pool:
         round_ = 0
         while total.states < options.states:
-            share = max(1, min(500, -(-(options.states - total.states) // len(names))))
+            share = max(1, min(100, -(-(options.states - total.states) // len(names))))
             jobs = {
                 name: pool.submit(_work, name, share, options.seed + round_ * 1_000 + at)
                 for at, name in enumerate(names)
