@@ -88,6 +88,15 @@ class FailingConnection:
         self._before(sql)
         return self._inner.executemany(sql, parameters)
 
+    def set_progress_handler(self, handler: Callable[[], Any] | None, n: int, /) -> None:
+        inner: Any = self._inner
+        inner.set_progress_handler(handler, n)
+
+    def backup(self, target: Any, **options: Any) -> None:
+        self._before("backup")
+        inner: Any = self._inner
+        inner.backup(getattr(target, "_inner", target), **options)
+
     def close(self) -> None:
         self._inner.close()
 
@@ -117,7 +126,7 @@ def operational_error(message: str) -> Exception:
 class Connect(Protocol):
     """What opens a file for the store: `driver.connect` and its stand-ins."""
 
-    def __call__(self, path: Path, mode: str, *, timeout_ms: int = ...) -> Connection: ...
+    def __call__(self, path: Path, mode: str, **options: Any) -> Connection: ...
 
 
 @contextmanager
@@ -141,10 +150,10 @@ def _store_modules() -> Iterator[ModuleType]:
 @contextmanager
 def faulty_writer(plan: FaultPlan) -> Iterator[FaultPlan]:
     """Let every connection that may write and is opened in the block follow `plan`."""
-    real = driver.connect
+    real: Connect = driver.connect
 
-    def connect(path: Path, mode: str, *, timeout_ms: int = 5_000) -> Connection:
-        inner = real(path, mode, timeout_ms=timeout_ms)
+    def connect(path: Path, mode: str, **options: Any) -> Connection:
+        inner = real(path, mode, **options)
         return FailingConnection(inner, plan) if mode == "rw" else inner
 
     with connecting_by(connect):

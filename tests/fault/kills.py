@@ -73,8 +73,8 @@ class Killing(FailingConnection):
             if skipped < 0:
                 os.killpg(0, signal.SIGKILL)
 
-def connect(path, mode, *, timeout_ms=5_000):
-    inner = real(path, mode, timeout_ms=timeout_ms)
+def connect(path, mode, **options):
+    inner = real(path, mode, **options)
     return Killing(inner, FaultPlan()) if mode == "rw" else inner
 
 with connecting_by(connect):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import itertools
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -96,6 +96,22 @@ class ApswConnection:
 
     def executemany(self, sql: str, parameters: Iterable[Parameters], /) -> _Cursor:
         return self._run(lambda: self._inner.cursor().executemany(sql, parameters))
+
+    def set_progress_handler(self, handler: Callable[[], Any] | None, n: int, /) -> None:
+        self._inner.set_progress_handler(None if handler is None else lambda: bool(handler()), n)
+
+    def backup(
+        self, target: ApswConnection, *, pages: int, progress: Callable[[int, int, int], object]
+    ) -> None:
+        """Copy all pages, telling after each step (status, pages left, pages in all), as sqlite3 does."""
+        try:
+            with target._inner.backup("main", self._inner, "main") as copy:
+                while not copy.done:
+                    copy.step(pages)
+                    status = apsw.SQLITE_DONE if copy.done else apsw.SQLITE_OK
+                    progress(status, copy.remaining, copy.page_count)
+        except apsw.Error as exc:
+            raise _translated(exc) from exc
 
     def close(self) -> None:
         # SQLite goes on when a last checkpoint or a lock is refused; apsw would tell of it.
@@ -184,35 +200,20 @@ def over_apsw(vfs: CountingVFS, *, synchronous: str | None = None) -> Iterator[N
         synchronous: instead of whatever the store asks for.
     """
 
-    def connect(path: Path, mode: str, *, timeout_ms: int = 5_000) -> Connection:
-        made: Connection = ApswConnection(path, mode, timeout_ms, vfs)
-        return made if synchronous is None else _Careless(made, synchronous)
+    def connect(path: Path, mode: str, **options: Any) -> Connection:
+        kind = ApswConnection if synchronous is None else _Careless
+        made: Connection = kind(path, mode, options.get("timeout_ms", 5_000), vfs)
+        return made
+
+    class _Careless(ApswConnection):
+        def execute(self, sql: str, parameters: Parameters = (), /) -> _Cursor:
+            is_wish = sql.startswith("PRAGMA synchronous")
+            return super().execute(
+                f"PRAGMA synchronous={synchronous}" if is_wish else sql, parameters
+            )
 
     with connecting_by(connect):
         yield
-
-
-class _Careless:
-    """A connection whose every wish for synchronous writing becomes another."""
-
-    def __init__(self, inner: Connection, synchronous: str) -> None:
-        self._inner = inner
-        self._synchronous = synchronous
-
-    @property
-    def in_transaction(self) -> bool:
-        return self._inner.in_transaction
-
-    def execute(self, sql: str, parameters: Parameters = (), /) -> driver.Cursor:
-        if sql.startswith("PRAGMA synchronous"):
-            sql = f"PRAGMA synchronous={self._synchronous}"
-        return self._inner.execute(sql, parameters)
-
-    def executemany(self, sql: str, parameters: Iterable[Parameters], /) -> driver.Cursor:
-        return self._inner.executemany(sql, parameters)
-
-    def close(self) -> None:
-        self._inner.close()
 
 
 class FaultAt(NamedTuple):
