@@ -22,7 +22,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import pytest
 
@@ -123,10 +123,8 @@ def operational_error(message: str) -> Exception:
     return error
 
 
-class Connect(Protocol):
-    """What opens a file for the store: `driver.connect` and its stand-ins."""
-
-    def __call__(self, path: Path, mode: str, **options: Any) -> Connection: ...
+Connect = Callable[..., Connection]
+"""What opens a file for the store: `driver.connect` and its stand-ins."""
 
 
 @contextmanager
@@ -150,7 +148,7 @@ def _store_modules() -> Iterator[ModuleType]:
 @contextmanager
 def faulty_writer(plan: FaultPlan) -> Iterator[FaultPlan]:
     """Let every connection that may write and is opened in the block follow `plan`."""
-    real: Connect = driver.connect
+    real = driver.connect
 
     def connect(path: Path, mode: str, **options: Any) -> Connection:
         inner = real(path, mode, **options)
