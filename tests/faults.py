@@ -92,10 +92,10 @@ class FailingConnection:
         inner: Any = self._inner
         inner.set_progress_handler(handler, n)
 
-    def backup(self, target: Any, **options: Any) -> None:
-        self._before("backup")
+    def backup(self, target: FailingConnection, **options: Any) -> None:
+        target._before("backup")
         inner: Any = self._inner
-        inner.backup(getattr(target, "_inner", target), **options)
+        inner.backup(target._inner, **options)
 
     def close(self) -> None:
         self._inner.close()
@@ -151,8 +151,8 @@ def faulty_writer(plan: FaultPlan) -> Iterator[FaultPlan]:
     real = driver.connect
 
     def connect(path: Path, mode: str, **options: Any) -> Connection:
-        inner = real(path, mode, **options)
-        return FailingConnection(inner, plan) if mode == "rw" else inner
+        # Reading connections are wrapped too: one copies its pages to a writing one.
+        return FailingConnection(real(path, mode, **options), plan if mode == "rw" else FaultPlan())
 
     with connecting_by(connect):
         yield plan

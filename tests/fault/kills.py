@@ -66,16 +66,19 @@ db, beginning, skipped = sys.argv[1], sys.argv[2], int(sys.argv[3])
 real = driver.connect
 
 class Killing(FailingConnection):
+    def __init__(self, inner, *, writes):
+        super().__init__(inner, FaultPlan())
+        self._writes = writes
+
     def _before(self, sql):
         global skipped
-        if " ".join(sql.split()).startswith(beginning):
+        if self._writes and " ".join(sql.split()).startswith(beginning):
             skipped -= 1
             if skipped < 0:
                 os.killpg(0, signal.SIGKILL)
 
 def connect(path, mode, **options):
-    inner = real(path, mode, **options)
-    return Killing(inner, FaultPlan()) if mode == "rw" else inner
+    return Killing(real(path, mode, **options), writes=mode == "rw")
 
 with connecting_by(connect):
     sys.exit(main(["refresh", "--db", db]))

@@ -105,11 +105,14 @@ class ApswConnection:
     ) -> None:
         """Copy all pages, telling after each step (status, pages left, pages in all), as sqlite3 does."""
         try:
-            with target._inner.backup("main", self._inner, "main") as copy:
+            copy = target._inner.backup("main", self._inner, "main")
+            try:
                 while not copy.done:
                     copy.step(pages)
                     status = apsw.SQLITE_DONE if copy.done else apsw.SQLITE_OK
                     progress(status, copy.remaining, copy.page_count)
+            finally:
+                copy.close(True)
         except apsw.Error as exc:
             raise _translated(exc) from exc
 
