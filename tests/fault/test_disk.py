@@ -15,7 +15,7 @@ from tests.fault.operations import OPERATIONS, REFRESH, STAGED, Operation, look,
 from tests.fault.vfs import FaultAt
 from tests.faults import copy_index, folder_in_memory
 
-STRIDE = 16
+STRIDE = 24
 
 
 @pytest.fixture
