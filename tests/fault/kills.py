@@ -46,23 +46,23 @@ with Index.open(sys.argv[1], embedder=HashingEmbedder(16), config=config) as ind
 """
 
 POINTS = {
-    "before the build begins": ("INSERT INTO build(", 0, "before"),
-    "while documents are staged": ("INSERT INTO document_version(", 0, "before"),
+    "before the build begins": ("INTO build(", 0, "before"),
+    "while documents are staged": ("INTO document_version(", 0, "before"),
     "after a staged batch": ("COMMIT", 1, "before"),
-    "before removals are staged": ("INSERT OR IGNORE INTO build_removes", 0, "before"),
+    "before removals are staged": ("INTO build_removes", 0, "before"),
     "before the head moves": ("UPDATE head SET", 0, "before"),
     "after the head moved, uncommitted": ("DELETE FROM build WHERE build_id", 0, "before"),
     "before the log is copied": ("PRAGMA wal_checkpoint(PASSIVE)", 0, "after"),
     "before the log is cut": ("PRAGMA wal_checkpoint(TRUNCATE)", 0, "after"),
 }
-"""Name → (how the statement begins, how many of these come before, the state that must be left)."""
+"""Name → (part of the statement, how many of these come before, the state that must be left)."""
 
 AT_A_POINT = """
 import os, signal, sys
 from sqlindex.cli.main import main
 from sqlindex.store import driver
 from tests.faults import FailingConnection, FaultPlan, connecting_by
-db, beginning, skipped = sys.argv[1], sys.argv[2], int(sys.argv[3])
+db, part, skipped = sys.argv[1], sys.argv[2], int(sys.argv[3])
 real = driver.connect
 
 class Killing(FailingConnection):
@@ -72,7 +72,7 @@ class Killing(FailingConnection):
 
     def _before(self, sql):
         global skipped
-        if self._writes and " ".join(sql.split()).startswith(beginning):
+        if self._writes and part in " ".join(sql.split()):
             skipped -= 1
             if skipped < 0:
                 os.killpg(0, signal.SIGKILL)
@@ -100,8 +100,8 @@ def with_vectors(db: Path) -> Sequence[str]:
 
 def at_point(name: str) -> Command:
     """The program, in a process that kills its own group at a named point."""
-    beginning, skipped, _ = POINTS[name]
-    return lambda db: (sys.executable, "-c", AT_A_POINT, str(db), beginning, str(skipped))
+    part, skipped, _ = POINTS[name]
+    return lambda db: (sys.executable, "-c", AT_A_POINT, str(db), part, str(skipped))
 
 
 def _write_first(folder: Path) -> None:
