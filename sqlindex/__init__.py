@@ -18,11 +18,17 @@ if TYPE_CHECKING:
     from sqlindex.indexing.report import RefreshReport as RefreshReport
     from sqlindex.indexing.rollback import RollbackReport as RollbackReport
     from sqlindex.model.chunks import Cut as Cut
+    from sqlindex.model.comparison import DocumentDiff as DocumentDiff
+    from sqlindex.model.comparison import GenerationDiff as GenerationDiff
+    from sqlindex.model.comparison import RankedChunk as RankedChunk
+    from sqlindex.model.comparison import RankingDiff as RankingDiff
     from sqlindex.model.documents import DocumentRef as DocumentRef
     from sqlindex.model.documents import FileStat as FileStat
     from sqlindex.model.documents import RawDocument as RawDocument
     from sqlindex.model.documents import Refusal as Refusal
     from sqlindex.model.documents import RefusalReason as RefusalReason
+    from sqlindex.model.history import Generation as Generation
+    from sqlindex.model.history import ListedDocument as ListedDocument
     from sqlindex.model.links import DocumentLink as DocumentLink
     from sqlindex.model.links import LinkTarget as LinkTarget
     from sqlindex.model.requests import Filters as Filters
@@ -38,6 +44,7 @@ if TYPE_CHECKING:
     from sqlindex.model.stored import StoredDocument as StoredDocument
     from sqlindex.ports import Embedder as Embedder
     from sqlindex.ports import Source as Source
+    from sqlindex.snapshot import Snapshot as Snapshot
     from sqlindex.sources.memory import Document as Document
     from sqlindex.sources.memory import MemorySource as MemorySource
     from sqlindex.sources.sqlite_table import SqliteTableSource as SqliteTableSource
@@ -64,6 +71,12 @@ _MODULE_BY_NAME = {
     "RawDocument": "sqlindex.model.documents",
     "Refusal": "sqlindex.model.documents",
     "RefusalReason": "sqlindex.model.documents",
+    "DocumentDiff": "sqlindex.model.comparison",
+    "GenerationDiff": "sqlindex.model.comparison",
+    "RankedChunk": "sqlindex.model.comparison",
+    "RankingDiff": "sqlindex.model.comparison",
+    "Generation": "sqlindex.model.history",
+    "ListedDocument": "sqlindex.model.history",
     "Filters": "sqlindex.model.requests",
     "Chunk": "sqlindex.model.results",
     "Cut": "sqlindex.model.chunks",
@@ -80,6 +93,7 @@ _MODULE_BY_NAME = {
     "SearchResult": "sqlindex.model.results",
     "Embedder": "sqlindex.ports",
     "Source": "sqlindex.ports",
+    "Snapshot": "sqlindex.snapshot",
     "Document": "sqlindex.sources.memory",
     "MemorySource": "sqlindex.sources.memory",
     "SqliteTableSource": "sqlindex.sources.sqlite_table",
@@ -97,6 +111,13 @@ __all__ = [
     "DocumentChunk",
     "Cut",
     "StoredDocument",
+    "Snapshot",
+    "Generation",
+    "ListedDocument",
+    "GenerationDiff",
+    "DocumentDiff",
+    "RankingDiff",
+    "RankedChunk",
     "IndexStatus",
     "SourceStatus",
     "UnfinishedRefresh",

@@ -85,6 +85,8 @@ class SearchConfig:
         rank_constant: of reciprocal rank fusion.
         title_weight, headings_weight, body_weight, tags_weight, path_weight: BM25 field weights.
         busy_timeout_ms: how long a reader waits for a lock of SQLite.
+        deadline_ms: how long SQLite may work for one reading; in a damaged or hostile file a
+            statement may never end.
     """
 
     rank_constant: int = 60
@@ -94,8 +96,11 @@ class SearchConfig:
     tags_weight: float = 1.0
     path_weight: float = 0.5
     busy_timeout_ms: int = 5_000
+    deadline_ms: int = 60_000
 
     def __post_init__(self) -> None:
+        if self.deadline_ms < 1:
+            raise ValueError(f"deadline_ms must be at least 1, not {self.deadline_ms}")
         if self.rank_constant < 1:
             raise ValueError(f"rank_constant must be at least 1, not {self.rank_constant}")
         for name in ("title", "headings", "body", "tags", "path"):

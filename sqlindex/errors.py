@@ -6,7 +6,10 @@ SqlindexError
 │   ├── UnknownDocumentError   no such document or chunk in the generation
 │   ├── UnknownModelError      no model of that name
 │   ├── DuplicateError         a name, extension or id is taken already
-│   └── FilterError            a filter with an unknown or malformed value
+│   ├── FilterError            a filter with an unknown or malformed value
+│   ├── UnknownGenerationError no generation of that number, tag or date
+│   └── LexicalHistoryError    words of a generation that is not the head
+├── StaleCursorError           the generation of a cursor is no longer served
 ├── LockedError                another writer holds the index
 ├── HeadMovedError             the head is not the one this build was made on
 ├── BuildChangedError          an unfinished build does not fit what is asked for now
@@ -21,7 +24,11 @@ SqlindexError
 │   ├── ModelFilesError        model files are missing, damaged or not the pinned ones
 │   ├── InputTooLongError      a text is over the embedder's limit and its policy is to fail
 │   └── BadVectorError         a vector is zero, not finite, or of the wrong width
+├── DeadlineError              reading the index took longer than allowed
+├── UnsafeFileError            the index or a file beside it may be another user's trap
+├── SharedFileSystemError      the index lies where other machines may use it as well
 ├── CorruptIndexError          the file contradicts itself
+│   └── ForeignSchemaError     its tables, triggers or views are not those of this program
 ├── NotAnIndexError            the file is not an index of this program
 │   ├── NoIndexError           there is no file of that name
 │   └── NewerSchemaError       the index was made by a newer version
@@ -90,6 +97,26 @@ class FilterError(UsageError):
     """A filter has an unknown or malformed value."""
 
     code = "filter"
+
+
+class UnknownGenerationError(UsageError):
+    """No generation of that number, tag or date was ever published here."""
+
+    code = "unknown_generation"
+    exit_code = 3
+
+
+class LexicalHistoryError(UsageError):
+    """The words of a generation that is not the head; they are kept for the head only."""
+
+    code = "lexical_history"
+
+
+class StaleCursorError(SqlindexError):
+    """The generation of a cursor is no longer served; a search without it starts again."""
+
+    code = "stale_cursor"
+    retryable = True
 
 
 class LockedError(SqlindexError):
@@ -184,11 +211,36 @@ class BadVectorError(EmbedderError):
     code = "bad_vector"
 
 
+class DeadlineError(SqlindexError):
+    """Reading the index took longer than allowed."""
+
+    code = "deadline"
+    retryable = True
+
+
+class UnsafeFileError(SqlindexError):
+    """The index or a file beside it is a link, or another user's; nothing was opened."""
+
+    code = "unsafe_file"
+
+
+class SharedFileSystemError(SqlindexError):
+    """The index lies on a file system that other machines use as well; nothing was opened."""
+
+    code = "shared_file_system"
+
+
 class CorruptIndexError(SqlindexError):
     """The file contradicts itself; the message names the row."""
 
     code = "corrupt"
     exit_code = 6
+
+
+class ForeignSchemaError(CorruptIndexError):
+    """The file's tables, indexes, triggers or views are not those that this program makes."""
+
+    code = "foreign_schema"
 
 
 class NotAnIndexError(SqlindexError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 from sqlindex.cancellation import CancelToken
 from sqlindex.config import IndexConfig, Retention, SearchConfig
 from sqlindex.errors import SqlindexError
-from sqlindex.model.requests import DEFAULT_LIMIT, Filters, Mode, SearchRequest
+from sqlindex.model.requests import DEFAULT_LIMIT, MAX_LIMIT, Filters, Mode, SearchRequest
 from sqlindex.search.searcher import Searcher
 from sqlindex.store.connection import IndexFile
 from sqlindex.store.settings import put_setting
@@ -19,17 +20,23 @@ from sqlindex.wiring import EMBEDDER_SETTING, Wiring, require_host, uri_of
 
 if TYPE_CHECKING:
     from sqlindex.filetypes.registry import FileTypeRegistry
+    from sqlindex.indexing.purge import Purge
     from sqlindex.indexing.report import Changes, ProgressSink, RefreshReport
     from sqlindex.indexing.rollback import RollbackReport
+    from sqlindex.model.comparison import GenerationDiff
+    from sqlindex.model.history import Generation, ListedDocument
     from sqlindex.model.links import DocumentLink
     from sqlindex.model.results import Chunk, DocumentChunk, SearchResult
     from sqlindex.model.status import FileStatus, IndexStatus, RefusedDocument
     from sqlindex.model.stored import StoredDocument
     from sqlindex.parsing.registry import ParserRegistry
     from sqlindex.ports import Embedder, Source
+    from sqlindex.snapshot import Snapshot
     from sqlindex.sources.memory import Document
+    from sqlindex.store.backup import Backup
     from sqlindex.store.check import Finding
     from sqlindex.store.collect import Collected
+    from sqlindex.store.compact import Compaction, CompactMode
     from sqlindex.store.documents import LiveVersion
     from sqlindex.store.driver import Connection
     from sqlindex.store.sources import SourceRow
@@ -58,8 +65,12 @@ class Index:
         search_config: SearchConfig | None = None,
         file_types: FileTypeRegistry | None = None,
         parsers: ParserRegistry | None = None,
+        allow_network: bool = False,
+        trust_owner: bool = False,
     ) -> Index:
         """Open the index at `path`.
+
+        Its files, their owners and its schema are looked at before anything of it is used.
 
         Args:
             path: the SQLite file; its sidecars `-wal`, `-shm` and `-lock` lie beside it.
@@ -70,15 +81,25 @@ class Index:
             search_config: how channels are weighted and fused.
             file_types: which extensions are indexed; the built-in ones if None.
             parsers: the built-in ones if None.
+            allow_network: make, write and follow an index also on a file system that other
+                machines may use; only if no other one does.
+            trust_owner: take files of any owner, and write another user's index.
 
         Raises:
             NoIndexError: there is no such file and `create` is False.
             StorageError: the file or its folder is not accessible.
+            UnsafeFileError: a file beside it is a link or a third user's.
+            SharedFileSystemError: it would be made on a network file system.
             NotAnIndexError: the file is not an index; `NewerSchemaError` if a newer version made it.
         """
         search_config = search_config or SearchConfig()
         file = IndexFile.open(
-            Path(path), make=create, busy_timeout_ms=search_config.busy_timeout_ms
+            Path(path),
+            make=create,
+            busy_timeout_ms=search_config.busy_timeout_ms,
+            deadline_ms=search_config.deadline_ms,
+            allow_network=allow_network,
+            trust_owner=trust_owner,
         )
         wiring = Wiring(
             file,
@@ -360,7 +381,7 @@ class Index:
         """What `refresh` would do now, in documents and embedding inputs; writes nothing."""
         from sqlindex.indexing.refresh import plan
 
-        with self._file.reading() as connection:
+        with self._file.reading(is_timed=False, cancel=cancel) as connection:
             job = self._wiring.job(
                 connection,
                 self._wiring.listings(connection, sources, paths),
@@ -449,25 +470,32 @@ class Index:
             return refresh(writer, job)
 
     def rollback(
-        self, generation: int, *, cancel: CancelToken | None = None, wait_s: float = 0.0
+        self, at: int | str, *, cancel: CancelToken | None = None, wait_s: float = 0.0
     ) -> RollbackReport:
         """Publish the documents of a kept generation as a new generation.
 
         Texts and vectors are shared, not copied; the cost follows the documents that differ. The
         sources themselves stay as they are: the next refresh follows them again.
 
+        Args:
+            at: the generation, as `search` takes it: a number, a tag, a date or `head~1`.
+            cancel: checked until the publish.
+            wait_s: how long to wait for another writer.
+
         Raises:
-            GenerationGoneError: the generation has been collected, or was never published.
+            UnknownGenerationError: there was never such a generation.
+            GenerationGoneError: it has been collected.
             DuplicateError: a source that comes back has a name that another one has taken since.
             LockedError: another writer holds the index.
             CancelledError: cancelled before the publish.
         """
         from sqlindex.indexing.rollback import rollback
+        from sqlindex.store.history import resolve
 
         with self._file.writing("rollback", wait_s=wait_s, cancel=cancel) as writer:
             return rollback(
                 writer,
-                lambda _: generation,
+                lambda connection: resolve(connection, at),
                 staged_fts_chunks=self._wiring.config.staged_fts_chunks,
                 cancel=cancel or CancelToken(),
             )
@@ -509,6 +537,121 @@ class Index:
         with self._file.reading() as connection:
             return get_retention(connection)
 
+    # The file
+
+    def backup(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        force: bool = False,
+        cancel: CancelToken | None = None,
+        progress: ProgressSink | None = None,
+    ) -> Backup:
+        """Copy the index, as it is at one moment, to a new file; readers and the writer go on.
+
+        The copy is an index with every kept generation. It gets its name when it is whole and
+        synced: a failure, a cancel or a kill leaves nothing there.
+
+        Args:
+            path: in a folder that exists; made with mode 0600.
+            force: an earlier backup at `path` that nobody has open is replaced.
+            cancel: checked after every MB.
+            progress: called with `Progress` of phase `copy`, in pages.
+
+        Raises:
+            DuplicateError: something is at `path` already.
+            UsageError: `path` is the index itself or one of its sidecars.
+            NotAnIndexError: what `force` would replace is no index; it is left as it is.
+            LockedError: what `force` would replace is in use.
+            CancelledError: cancelled.
+            StorageError: the folder cannot be written, or the disk is full.
+        """
+        from sqlindex.store.backup import back_up
+
+        step = _step(cancel, progress)
+        return back_up(self._file, Path(path), replaces=force, step=step)
+
+    def compact(
+        self,
+        mode: CompactMode = "incremental",
+        *,
+        cancel: CancelToken | None = None,
+        progress: ProgressSink | None = None,
+        wait_s: float = 0.0,
+    ) -> Compaction:
+        """Collect what is no longer kept, and give free space of the file back; searches go on.
+
+        A failure, a cancel or a kill leaves the index as it was, or smaller.
+
+        Args:
+            mode: `incremental` cuts free pages off, in small steps; bytes of deleted documents can
+                remain inside pages that are still used. `full` writes the whole file anew, so
+                nothing deleted is left; it needs the file's size twice on disk while it runs.
+            cancel: checked between steps.
+            progress: called with `Progress` of phase `copy`, in pages.
+            wait_s: how long to wait for another writer.
+
+        Raises:
+            ValueError: no such mode.
+            LockedError: another writer holds the index.
+            CancelledError: cancelled.
+            StorageError: the disk is full or failing.
+        """
+        from sqlindex.store.compact import compact
+
+        if mode not in ("incremental", "full"):
+            raise ValueError(f"mode {mode!r} is not 'incremental' or 'full'")
+        step = _step(cancel, progress)
+        with self._file.writing("compact", wait_s=wait_s, cancel=cancel) as writer:
+            return compact(writer, mode, cancel or CancelToken(), step)
+
+    def purge(
+        self,
+        documents: str | Iterable[str],
+        *,
+        source: str | None = None,
+        cancel: CancelToken | None = None,
+        wait_s: float = 0.0,
+    ) -> Purge:
+        """Remove documents from all generations, and every byte of them from the file and its log.
+
+        A generation without them is published, and they are deleted from the history, with vectors
+        that no other document uses (other unused vectors go as well); then the file is written anew, as
+        `compact("full")` does. Their names in links of other documents, in settings that a user made
+        (exclude patterns, tags) and in backups stay. What is cancelled or killed in between is
+        finished by the next call, also by one for no document.
+
+        Args:
+            documents: ids or paths, of any generation.
+            source: whose documents; None for whichever one has them.
+            cancel: checked between steps.
+            wait_s: how long to wait for another writer, and then for readers.
+
+        Raises:
+            UnknownDocumentError: there is no trace of one, or several sources have it.
+            LockedError: another writer holds the index, or a reader a generation that shows one, and
+                nothing is changed; or a reader needs the file as it was, and the purge is not finished.
+            CorruptIndexError: a damaged text may be that of a document; the purge is not finished.
+            CancelledError: cancelled.
+            StorageError: the disk is full or failing.
+        """
+        from sqlindex.indexing.purge import purge
+        from sqlindex.wiring import is_in_folder
+
+        wanted = sorted(_distinct_ids([documents] if isinstance(documents, str) else documents))
+        with self._file.writing("purge", wait_s=wait_s, cancel=cancel) as writer:
+            return purge(
+                writer,
+                wanted,
+                source,
+                is_there=lambda place: (
+                    place.folder is not None and is_in_folder(place.folder, place.document_id)
+                ),
+                staged_fts_chunks=self._wiring.config.staged_fts_chunks,
+                cancel=cancel or CancelToken(),
+                wait_s=wait_s,
+            )
+
     # The read side
 
     def search(
@@ -519,17 +662,24 @@ class Index:
         limit: int = DEFAULT_LIMIT,
         offset: int = 0,
         filters: Filters | None = None,
+        at: int | str | None = None,
+        cursor: str | None = None,
         cancel: CancelToken | None = None,
     ) -> SearchResult:
-        """Search the head.
+        """Search the head, or an earlier generation as it was.
 
         Args:
             query: as typed; any characters, never search syntax.
             mode: `lexical`, `semantic` or `hybrid`; None for hybrid if the generation has vectors and
-                there is an embedder, else lexical.
+                there is an embedder, else lexical. Behind the head, words are not indexed: None
+                means semantic there.
             limit: 1 to 100.
             offset: hits to leave out, for paging.
             filters: which documents may be found, in every channel.
+            at: a kept generation: its number, `head`, `head~1` for the one before, a tag, or a date
+                for the last one published by then (a day means its end; local time without a zone).
+            cursor: `cursor` of the page before: goes on in the same generation, with the same mode.
+                Repeat query and filters; the limit may be another.
             cancel: checked before and inside every step.
 
         Returns:
@@ -541,13 +691,23 @@ class Index:
             EmbedderMismatchError: the embedder is not the one that made the vectors.
             FilterError: a filter is malformed.
             UnknownSourceError: a filter names a source that is not registered.
+            UnknownGenerationError: there is no such generation; the hint says which are kept.
+            GenerationGoneError: it has been collected.
+            LexicalHistoryError: lexical or hybrid, and the generation is not the head.
+            StaleCursorError: the generation of the cursor no longer answers; start again.
+            UsageError: the cursor is malformed or belongs to another search.
             CorruptIndexError: a stored row is damaged.
         """
-        request = SearchRequest(query, mode, limit, offset, filters or Filters())
+        generation = None if at is None else self._resolve(at)
+        request = SearchRequest(
+            query, mode, limit, offset, filters or Filters(), generation, cursor
+        )
         return self._searcher.search(request, self._wiring.embedder, cancel or CancelToken())
 
-    def get(self, path_or_id: str, *, source: str | None = None) -> StoredDocument:
-        """A document of the head by its id or path.
+    def get(
+        self, path_or_id: str, *, source: str | None = None, at: int | str | None = None
+    ) -> StoredDocument:
+        """A document of the head, or of a generation (`at`, see `search`), by its id or path.
 
         Raises:
             UnknownDocumentError: there is none, or several sources have one.
@@ -555,10 +715,12 @@ class Index:
         from sqlindex.search.lookup import get_document
 
         with self._file.reading() as connection:
-            return get_document(connection, path_or_id, source, uri_of)
+            return get_document(connection, path_or_id, source, uri_of, _number(connection, at))
 
-    def chunks(self, path_or_id: str, *, source: str | None = None) -> list[DocumentChunk]:
-        """How a document of the head is cut: its chunks in order, and why each ends where it does.
+    def chunks(
+        self, path_or_id: str, *, source: str | None = None, at: int | str | None = None
+    ) -> list[DocumentChunk]:
+        """How a document is cut: its chunks in order, and why each ends where it does.
 
         Raises:
             UnknownDocumentError: there is none, or several sources have one.
@@ -566,10 +728,12 @@ class Index:
         from sqlindex.search.lookup import get_chunks
 
         with self._file.reading() as connection:
-            return get_chunks(connection, path_or_id, source, uri_of)
+            return get_chunks(connection, path_or_id, source, uri_of, _number(connection, at))
 
-    def links(self, path_or_id: str, *, source: str | None = None) -> list[DocumentLink]:
-        """The links of a document of the head in order, each with the document that it leads to.
+    def links(
+        self, path_or_id: str, *, source: str | None = None, at: int | str | None = None
+    ) -> list[DocumentLink]:
+        """The links of a document in order, each with the document of its generation that it leads to.
 
         Cost: O(links of the document × log documents).
 
@@ -579,10 +743,12 @@ class Index:
         from sqlindex.search.links import outgoing_links
 
         with self._file.reading() as connection:
-            return outgoing_links(connection, path_or_id, source)
+            return outgoing_links(connection, path_or_id, source, _number(connection, at))
 
-    def backlinks(self, path_or_id: str, *, source: str | None = None) -> list[DocumentLink]:
-        """The links of the head's other documents that lead to this one.
+    def backlinks(
+        self, path_or_id: str, *, source: str | None = None, at: int | str | None = None
+    ) -> list[DocumentLink]:
+        """The links of the generation's other documents that lead to this one.
 
         By source, document id and position. Cost: O(links that end in one of the document's names
         × log documents).
@@ -593,18 +759,188 @@ class Index:
         from sqlindex.search.links import backlinks
 
         with self._file.reading() as connection:
-            return backlinks(connection, path_or_id, source)
+            return backlinks(connection, path_or_id, source, _number(connection, at))
 
-    def get_chunk(self, chunk_id: str) -> Chunk:
-        """A chunk of the head by the id that a hit carries: O(chunks).
+    def get_chunk(self, chunk_id: str, *, at: int | str | None = None) -> Chunk:
+        """A chunk of the head, or of a generation, by the id that a hit carries: O(chunks).
 
         Raises:
-            UnknownDocumentError: the head has no such chunk.
+            UnknownDocumentError: the generation has no such chunk.
         """
         from sqlindex.search.lookup import get_chunk
 
         with self._file.reading() as connection:
-            return get_chunk(connection, chunk_id, uri_of)
+            return get_chunk(connection, chunk_id, uri_of, _number(connection, at))
+
+    def documents(
+        self, at: int | str | None = None, *, source: str | None = None
+    ) -> Iterator[ListedDocument]:
+        """All documents of the head or of a generation, by id and source.
+
+        Read in pages while the caller goes on; a refresh meanwhile changes nothing of it.
+
+        Args:
+            at: see `search`.
+            source: only of this source.
+
+        Raises:
+            UnknownGenerationError: there is no such generation.
+            GenerationGoneError: it has been collected.
+            UnknownSourceError: no source was ever named so.
+        """
+        from sqlindex.search.lookup import walk_documents
+
+        generation = self._resolve("head" if at is None else at)
+        return walk_documents(self._file, generation, source)
+
+    # The past
+
+    def history(
+        self, limit: int | None = None, *, with_collected: bool = False
+    ) -> list[Generation]:
+        """Published generations, newest first.
+
+        Args:
+            limit: at most so many.
+            with_collected: also those that can no longer be read.
+        """
+        from sqlindex.store.history import list_generations
+
+        if limit is not None and limit < 0:
+            raise ValueError(f"limit must not be negative, not {limit}")
+        with self._file.reading() as connection:
+            return list_generations(connection, limit=limit, with_collected=with_collected)
+
+    def snapshot(self, at: int | str | None = None) -> Snapshot:
+        """Pin a generation: it can be read until the snapshot is closed, whatever is published.
+
+        Args:
+            at: see `search`; the head if None.
+
+        Raises:
+            UnknownGenerationError: there is no such generation.
+            GenerationGoneError: it has been collected.
+            StorageError: the lock file cannot be read, so nothing can be held.
+        """
+        from sqlindex.snapshot import Snapshot
+
+        generation = self._resolve("head" if at is None else at)
+        return Snapshot(self._file, self._wiring, self._searcher, generation)
+
+    def tag(
+        self,
+        name: str,
+        at: int | str | None = None,
+        *,
+        force: bool = False,
+        wait_s: float = 0.0,
+    ) -> int:
+        """Give a generation a name; while it has one it is not collected.
+
+        Args:
+            name: up to 100 characters; not like a number, a date or `head`.
+            at: see `search`; the head if None.
+            force: move a name that another generation has.
+            wait_s: how long to wait for another writer.
+
+        Returns:
+            The generation.
+
+        Raises:
+            UsageError: the name cannot be told from a number, a date or `head`, or is malformed.
+            DuplicateError: another generation has the name, and not `force`.
+            UnknownGenerationError: there is no such generation.
+            GenerationGoneError: it has been collected.
+            LockedError: another writer holds the index.
+        """
+        from sqlindex.store.history import put_tag
+
+        wanted = "head" if at is None else at
+        with (
+            self._file.writing("tag", wait_s=wait_s) as writer,
+            writer.transaction(durable=True) as connection,
+        ):
+            return put_tag(connection, name, wanted, force=force)
+
+    def untag(self, name: str, *, wait_s: float = 0.0) -> int:
+        """Take a name away; the generation that had it may be collected after the next refresh.
+
+        Raises:
+            UnknownGenerationError: there is no such tag.
+            LockedError: another writer holds the index.
+        """
+        from sqlindex.store.history import drop_tag
+
+        with (
+            self._file.writing("untag", wait_s=wait_s) as writer,
+            writer.transaction() as connection,
+        ):
+            return drop_tag(connection, name)
+
+    def tags(self) -> dict[str, int]:
+        """The generation of each tag, by generation and name."""
+        from sqlindex.store.history import list_tags
+
+        with self._file.reading() as connection:
+            return dict(list_tags(connection))
+
+    def diff(
+        self,
+        a: int | str,
+        b: int | str | None = None,
+        *,
+        query: str | None = None,
+        mode: Mode | None = None,
+        limit: int = DEFAULT_LIMIT,
+        cancel: CancelToken | None = None,
+    ) -> GenerationDiff:
+        """What turns generation `a` into `b`: documents, their chunks, and the ranking of a query.
+
+        Cost: O(document versions that came or went between them), and with a query two searches.
+
+        Args:
+            a, b: see `search`; `b` is the head if None. `a` may be the later one.
+            query: compare its first hits in both, and say why they moved.
+            mode: of that search; semantic if None.
+            limit: hits compared, 1 to 100.
+            cancel: checked within the searches.
+
+        Raises:
+            UnknownGenerationError: there is no such generation.
+            GenerationGoneError: one has been collected.
+            LexicalHistoryError: lexical or hybrid, and one of them is not the head.
+            EmbedderRequiredError: a query without an embedder.
+            EmbedderMismatchError: the embedder is not the one that made the vectors of both.
+        """
+        from sqlindex.search.compare import compare, compare_rankings
+
+        with self._file.reading() as connection:
+            old, new = (_number(connection, "head" if at is None else at) for at in (a, b))
+        assert old is not None
+        assert new is not None
+        if query is None:
+            with self._file.reading() as connection:
+                return compare(connection, old, new)[0]
+        SearchRequest(query, mode, limit)  # says what is wrong with them
+
+        def ranking_at(generation: int) -> SearchResult:
+            request = SearchRequest(query, mode or "semantic", MAX_LIMIT, at=generation)
+            return self._searcher.search(request, self._wiring.embedder, cancel or CancelToken())
+
+        with self._file.holding(old, new):
+            before, after = ranking_at(old), ranking_at(new)
+            with self._file.reading() as connection:
+                diff, pairs = compare(connection, old, new)
+                ranking = compare_rankings(connection, pairs, query, before, after, limit)
+        return replace(diff, ranking=ranking)
+
+    def _resolve(self, at: int | str) -> int:
+        from sqlindex.store.history import resolve
+
+        with self._file.reading() as connection:
+            return resolve(connection, at)
+
+    # Its state
 
     def status(self) -> IndexStatus:
         """What the index holds: generation, sources, counts, embedder, sizes."""
@@ -676,7 +1012,7 @@ class Index:
 
         # A pooled connection can hold FTS5's structure of an earlier generation, which the integrity
         # check of SQLite 3.44 and later takes for the present one and reports as corruption.
-        with self._file.reading(is_new=True) as connection:
+        with self._file.reading(is_new=True, is_timed=False, cancel=token) as connection:
             return list(
                 find_faults(
                     connection,
@@ -688,6 +1024,28 @@ class Index:
                     step=next_step,
                 )
             )
+
+
+def _number(connection: Connection, at: int | str | None) -> int | None:
+    """The number of the generation that is meant; None for the head."""
+    if at is None:
+        return None
+    from sqlindex.store.history import resolve
+
+    return resolve(connection, at)
+
+
+def _step(cancel: CancelToken | None, progress: ProgressSink | None) -> Callable[[int, int], None]:
+    """What a copy calls after every step."""
+    from sqlindex.indexing.report import Progress
+
+    def step(done: int, total: int) -> None:
+        if cancel is not None:
+            cancel.check()
+        if progress is not None:
+            progress(Progress("copy", done, total))
+
+    return step
 
 
 def _several(names: Iterable[str]) -> list[str]:

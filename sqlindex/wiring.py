@@ -62,6 +62,11 @@ class Wiring:
         """Whether the host gave an embedder when it opened the index."""
         return self._given_embedder is not None
 
+    @property
+    def given_embedder(self) -> Embedder | None:
+        """The embedder that the host gave when it opened the index."""
+        return self._given_embedder
+
     def embedder(self) -> Embedder | None:
         """The host's embedder, else the model the index was set up with, loaded on first use."""
         if self._given_embedder is not None:
@@ -354,6 +359,16 @@ def root_of(row: SourceRow) -> str:
 
     assert row.root is not None
     return os.fsdecode(path_of(row.root))
+
+
+def is_in_folder(root: str, document_id: str) -> bool:
+    """Whether the file of a folder's document is there."""
+    from sqlindex.sources.paths import path_of
+
+    try:
+        return os.path.lexists(os.path.join(path_of(root), path_of(document_id)))
+    except ValueError:  # no path has this id
+        return False
 
 
 def _require_identity(embedder: Embedder) -> None:

@@ -88,9 +88,8 @@ class FailingConnection:
         self._before(sql)
         return self._inner.executemany(sql, parameters)
 
-    def set_progress_handler(self, handler: Callable[[], Any] | None, n: int, /) -> None:
-        inner: Any = self._inner
-        inner.set_progress_handler(handler, n)
+    def set_progress_handler(self, handler: Callable[[], int] | None, n: int, /) -> None:
+        self._inner.set_progress_handler(handler, n)
 
     def backup(self, target: FailingConnection, **options: Any) -> None:
         target._before("backup")

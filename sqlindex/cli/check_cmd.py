@@ -8,9 +8,8 @@ from pathlib import Path
 import click
 
 from sqlindex.cli.interrupts import cancelled_by_signals
-from sqlindex.cli.options import db_option, json_option
+from sqlindex.cli.options import db_option, json_option, open_index
 from sqlindex.cli.output import plural, print_json, print_message, print_text
-from sqlindex.index import Index
 
 _CORRUPT = 6
 
@@ -21,7 +20,7 @@ _CORRUPT = 6
 @db_option
 def command(quick: bool, as_json: bool, db: Path) -> int:
     """Verify the index; exit with 6 and name the rows if anything is wrong."""
-    with Index.open(db) as index, cancelled_by_signals() as cancel:
+    with open_index(db) as index, cancelled_by_signals() as cancel:
         findings = index.check(quick=quick, cancel=cancel)
     if as_json:
         print_json({"is_ok": not findings, "findings": [asdict(finding) for finding in findings]})

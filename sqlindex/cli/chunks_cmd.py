@@ -8,9 +8,8 @@ from pathlib import Path
 import click
 
 from sqlindex.cli.documents import of_document
-from sqlindex.cli.options import db_option, json_option
+from sqlindex.cli.options import at_option, db_option, json_option, open_index
 from sqlindex.cli.output import plural, print_json, print_message, print_text
-from sqlindex.index import Index
 from sqlindex.model.results import DocumentChunk
 
 _WHY = {
@@ -28,13 +27,20 @@ _WHY = {
 @click.argument("document")
 @click.option("--source", metavar="NAME", help="The source, when several have the document.")
 @click.option("--text", "with_text", is_flag=True, help="The text of each chunk too.")
+@at_option
 @json_option
 @db_option
-def command(document: str, source: str | None, with_text: bool, as_json: bool, db: Path) -> None:
+def command(
+    document: str, source: str | None, with_text: bool, at: str | None, as_json: bool, db: Path
+) -> None:
     """Show how DOCUMENT, given by its id or the path of its file, is cut, and why there."""
-    with Index.open(db) as index:
+    with open_index(db) as index:
         chunks = of_document(
-            index, lambda known, where: index.chunks(known, source=where), document, source
+            index,
+            lambda known, where: index.chunks(known, source=where, at=at),
+            document,
+            source,
+            at=at,
         )
     if as_json:
         print_json({"chunks": [asdict(chunk) for chunk in chunks]})

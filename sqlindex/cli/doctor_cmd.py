@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sqlindex.cli.options import db_option, json_option
+from sqlindex.cli.options import db_option, json_option, open_index
 from sqlindex.cli.output import print_json, print_text
 
 if TYPE_CHECKING:
@@ -113,12 +113,11 @@ def _models() -> list[Diagnosis]:
 
 def _index(db: Path) -> list[Diagnosis]:
     from sqlindex.errors import SqlindexError
-    from sqlindex.index import Index
 
     if not db.exists():
         return [Diagnosis("index", "note", str(db), "there is none; make one with 'sqlindex init'")]
     try:
-        with Index.open(db) as index:
+        with open_index(db) as index:
             status = index.status()
             findings = index.check(quick=True)
             unreachable = index.unreachable()
@@ -146,7 +145,7 @@ def _index(db: Path) -> list[Diagnosis]:
 
 def _file_systems(db: Path, status: IndexStatus) -> list[Diagnosis]:
     """What the index and the folders lie on, where the system tells."""
-    from sqlindex.sources.mounts import filesystem_of, is_network, read_mounts
+    from sqlindex.mounts import filesystem_of, is_network, read_mounts
 
     mounts = read_mounts()
     found = []

@@ -8,9 +8,8 @@ from pathlib import Path
 import click
 
 from sqlindex.cli.interrupts import cancelled_by_signals
-from sqlindex.cli.options import db_option, json_option, wait_option
+from sqlindex.cli.options import db_option, json_option, open_index, wait_option
 from sqlindex.cli.output import plural, print_json, print_message
-from sqlindex.index import Index
 
 
 @click.command("gc")
@@ -50,7 +49,7 @@ def command(
     """
     given = {"generations": keep, "days": keep_days, "vector_days": vector_days}
     wanted = {name: value for name, value in given.items() if value is not None}
-    with Index.open(db) as index, cancelled_by_signals() as cancel:
+    with open_index(db) as index, cancelled_by_signals() as cancel:
         retention = replace(index.retention(), **wanted) if wanted else None
         collected = index.collect(retention, cancel=cancel, wait_s=wait_s)
         retention = index.retention()

@@ -10,10 +10,9 @@ from pathlib import Path
 import click
 
 from sqlindex.cli.documents import of_document
-from sqlindex.cli.options import db_option, json_option
+from sqlindex.cli.options import at_option, db_option, json_option, open_index
 from sqlindex.cli.output import print_json
 from sqlindex.errors import UnknownDocumentError
-from sqlindex.index import Index
 
 _CHUNK_ID = re.compile(r"[0-9a-f]{32}")
 _LINES = re.compile(r"(\d{1,18})(?:-(\d{1,18}))?")
@@ -23,18 +22,25 @@ _LINES = re.compile(r"(\d{1,18})(?:-(\d{1,18}))?")
 @click.argument("what")
 @click.option("--lines", metavar="A-B", help="Only these lines, counted from 1, both included.")
 @click.option("--source", metavar="NAME", help="The source, when several have the document.")
+@at_option
 @json_option
 @db_option
-def command(what: str, lines: str | None, source: str | None, as_json: bool, db: Path) -> None:
+def command(
+    what: str, lines: str | None, source: str | None, at: str | None, as_json: bool, db: Path
+) -> None:
     """Print WHAT as the index holds it: a document by its id or file, or a chunk by its id."""
     span = _span(lines)
-    with Index.open(db) as index:
+    with open_index(db) as index:
         if _CHUNK_ID.fullmatch(what):
-            chunk = index.get_chunk(what)
+            chunk = index.get_chunk(what, at=at)
             values, text = asdict(chunk), chunk.text
         else:
             document = of_document(
-                index, lambda known, where: index.get(known, source=where), what, source
+                index,
+                lambda known, where: index.get(known, source=where, at=at),
+                what,
+                source,
+                at=at,
             )
             values, text = asdict(document), document.text
     if span is not None:

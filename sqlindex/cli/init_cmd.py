@@ -6,9 +6,8 @@ from pathlib import Path
 
 import click
 
-from sqlindex.cli.options import db_option, embedder_name, json_option
+from sqlindex.cli.options import db_option, embedder_name, json_option, open_index
 from sqlindex.cli.output import print_json, print_message
-from sqlindex.index import Index
 from sqlindex.sources.containment import canonical_root
 
 
@@ -28,7 +27,7 @@ def command(folders: tuple[Path, ...], embedder: str | None, db: Path, as_json: 
     """
     # Looked at before anything is made, so that a misspelled folder leaves nothing behind.
     roots = [canonical_root(folder) for folder in folders]
-    with Index.open(db, create=True) as index:
+    with open_index(db, create=True) as index:
         if embedder is not None:
             index.set_embedder(embedder_name(embedder))
         known = {source.root for source in index.status().sources}

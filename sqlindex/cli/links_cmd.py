@@ -8,9 +8,8 @@ from pathlib import Path
 import click
 
 from sqlindex.cli.documents import of_document
-from sqlindex.cli.options import db_option, json_option
+from sqlindex.cli.options import at_option, db_option, json_option, open_index
 from sqlindex.cli.output import print_json, print_text
-from sqlindex.index import Index
 from sqlindex.model.links import DocumentLink, target_parts
 
 
@@ -18,17 +17,22 @@ from sqlindex.model.links import DocumentLink, target_parts
 @click.argument("document")
 @click.option("--back", is_flag=True, help="The links of other documents that lead to it.")
 @click.option("--source", metavar="NAME", help="The source, when several have the document.")
+@at_option
 @json_option
 @db_option
-def command(document: str, back: bool, source: str | None, as_json: bool, db: Path) -> None:
+def command(
+    document: str, back: bool, source: str | None, at: str | None, as_json: bool, db: Path
+) -> None:
     """List the links of DOCUMENT, its id or the path of its file, and where they lead.
 
     One line each: where it stands, its target, and behind the arrow the document with the line of
     the heading that it names; or that it leads outside, to no document, or to no heading.
     """
-    with Index.open(db) as index:
+    with open_index(db) as index:
         ask = index.backlinks if back else index.links
-        links = of_document(index, lambda known, where: ask(known, source=where), document, source)
+        links = of_document(
+            index, lambda known, where: ask(known, source=where, at=at), document, source, at=at
+        )
     if as_json:
         print_json({"links": [asdict(link) for link in links]})
         return

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from sqlindex.indexing.report import Progress, ProgressSink
 
-_LABELS = {"read": "reading", "embed": "embedding", "publish": "publishing", "search": "searching"}
+_LABELS = {
+    "read": "reading",
+    "embed": "embedding",
+    "publish": "publishing",
+    "search": "searching",
+    "copy": "copying",
+}
 
 
 @contextmanager

@@ -8,10 +8,9 @@ from pathlib import Path
 import click
 
 from sqlindex.cli.interrupts import cancelled_by_signals
-from sqlindex.cli.options import db_option, json_option, wait_option
+from sqlindex.cli.options import db_option, json_option, open_index, wait_option
 from sqlindex.cli.output import plural, print_json, print_message, print_text
 from sqlindex.cli.progress import shown_progress
-from sqlindex.index import Index
 from sqlindex.indexing.report import ChangeKind, Changes, RefreshReport
 from sqlindex.model.documents import RefusalReason
 
@@ -69,7 +68,7 @@ def command(
     """
     names = list(sources) or None
     with (
-        Index.open(db) as index,
+        open_index(db) as index,
         cancelled_by_signals() as cancel,
         shown_progress() as progress,
     ):

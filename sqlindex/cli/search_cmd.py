@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sqlindex.cli.options import db_option, json_option
+from sqlindex.cli.options import at_option, db_option, json_option, open_index
 from sqlindex.cli.output import (
     plural,
     print_json,
@@ -17,7 +17,6 @@ from sqlindex.cli.output import (
     print_text,
     visible,
 )
-from sqlindex.index import Index
 from sqlindex.model.requests import DEFAULT_LIMIT, MAX_LIMIT, MODES, Filters, Mode
 
 if TYPE_CHECKING:
@@ -51,6 +50,12 @@ class _Query(click.Command):
     "-n", "--limit", type=click.IntRange(1, MAX_LIMIT), default=DEFAULT_LIMIT, show_default=True
 )
 @click.option("--offset", type=click.IntRange(min=0), default=0, help="Leave out the first hits.")
+@click.option(
+    "--cursor",
+    metavar="CURSOR",
+    help="The next page: 'cursor' of the page before (--json), with the same query and filters.",
+)
+@at_option
 @click.option(
     "--source", "sources", multiple=True, metavar="NAME", help="Only this source; repeatable."
 )
@@ -92,6 +97,8 @@ def command(
     mode: Mode | None,
     limit: int,
     offset: int,
+    cursor: str | None,
+    at: str | None,
     sources: tuple[str, ...],
     path_prefix: str | None,
     path_glob: str | None,
@@ -126,8 +133,16 @@ def command(
         date_to=date_to,
         metadata=dict(_field(field) for field in fields),
     )
-    with Index.open(db) as index:
-        result = index.search(query, mode=mode, limit=limit, offset=offset, filters=filters)
+    with open_index(db) as index:
+        result = index.search(
+            query,
+            mode=mode,
+            limit=limit,
+            offset=offset,
+            filters=filters,
+            at=at,
+            cursor=cursor,
+        )
     if as_json:
         print_json(_as_json(query, result))
     elif as_jsonl:
@@ -156,6 +171,7 @@ def _as_json(query: str, result: SearchResult) -> dict[str, object]:
         "generation": result.generation,
         "head_moved": result.head_moved,
         "has_more": result.has_more,
+        "cursor": result.cursor,
         "hits": [hit_as_json(hit) for hit in result.hits],
     }
 

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import click
 
-from sqlindex.cli.options import db_option, json_option, wait_option
+from sqlindex.cli.options import db_option, json_option, open_index, wait_option
 from sqlindex.cli.output import plural, print_json, print_message, print_text
-from sqlindex.index import Index
 
 
 @click.group("source")
@@ -44,7 +43,7 @@ def add(
     as_json: bool,
 ) -> None:
     """Register FOLDER; 'sqlindex refresh' then indexes it."""
-    with Index.open(db) as index:
+    with open_index(db) as index:
         added = index.add_source(
             folder,
             name=name,
@@ -105,7 +104,7 @@ def add_table(
 
     DATABASE is only read. 'sqlindex refresh' then indexes it.
     """
-    with Index.open(db) as index:
+    with open_index(db) as index:
         added = index.add_table(
             database,
             name=name,
@@ -132,7 +131,7 @@ def add_table(
 @json_option
 def list_(db: Path, as_json: bool) -> None:
     """List the sources, where their documents come from, and how many there are."""
-    with Index.open(db) as index:
+    with open_index(db) as index:
         sources = index.status().sources
     if as_json:
         print_json({"sources": [asdict(source) for source in sources]})
@@ -152,7 +151,7 @@ def move(name: str, place: Path, force: bool, db: Path, as_json: bool) -> None:
 
     Its documents stay what they are: 'sqlindex refresh' after a mere move embeds nothing.
     """
-    with Index.open(db) as index:
+    with open_index(db) as index:
         index.move_source(name, place, force=force)
         (moved,) = (source for source in index.status().sources if source.name == name)
     if as_json:
@@ -168,7 +167,7 @@ def move(name: str, place: Path, force: bool, db: Path, as_json: bool) -> None:
 @json_option
 def rm(name: str, wait_s: float, db: Path, as_json: bool) -> None:
     """Remove a source and its documents: one published generation."""
-    with Index.open(db) as index:
+    with open_index(db) as index:
         report = index.remove_source(name, wait_s=wait_s)
     removed = report.changes.count("removed")
     if as_json:

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import click
 
-from sqlindex.cli.options import db_option, json_option
+from sqlindex.cli.options import db_option, json_option, open_index
 from sqlindex.cli.output import plural, print_json, print_text
-from sqlindex.index import Index
 from sqlindex.model.status import FileStatus, IndexStatus, RefusedDocument
 
 _NOT_IN = 3
@@ -37,7 +36,7 @@ def command(
     With PATHs, tell of each file or folder whether it is in, and if not, why and what would
     change that, as the last refresh saw it; exit code 3 if one is not in.
     """
-    with Index.open(db) as index:
+    with open_index(db) as index:
         if paths and (with_refused or with_left_out):
             raise click.UsageError("name PATHs, or ask for --refused and --left-out, not both")
         if paths:

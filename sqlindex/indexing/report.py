@@ -89,7 +89,7 @@ class RefreshReport:
 class Progress:
     """How far a phase is; `total` is None while it is unknown."""
 
-    phase: Literal["read", "embed", "publish", "search"]
+    phase: Literal["read", "embed", "publish", "search", "copy"]
     done: int
     total: int | None = None
 

@@ -61,6 +61,8 @@ class SearchRequest:
         mode: None for hybrid if the generation has vectors and there is an embedder, else lexical.
         limit: hits wanted, 1 to 100.
         offset: hits to leave out, for paging.
+        at: the generation that answers; None for the head.
+        cursor: of the page before: it names the generation, the mode and the offset.
     """
 
     query: str
@@ -68,6 +70,8 @@ class SearchRequest:
     limit: int = DEFAULT_LIMIT
     offset: int = 0
     filters: Filters = NO_FILTERS
+    at: int | None = None
+    cursor: str | None = None
 
     def __post_init__(self) -> None:
         if self.mode is not None and self.mode not in MODES:

@@ -96,6 +96,7 @@ class SearchResult:
         mode: the effective one.
         fusion: name of the fusion used, None for a single channel.
         has_more: whether there are hits behind these.
+        cursor: asks for the next page of the same generation; None behind the last hit.
     """
 
     hits: tuple[Hit, ...]
@@ -104,3 +105,4 @@ class SearchResult:
     mode: Mode
     fusion: str | None
     has_more: bool
+    cursor: str | None = None

@@ -1,4 +1,4 @@
-"""Where links lead: resolved when asked, against the documents of the head.
+"""Where links lead: resolved when asked, against the documents of a generation.
 
 A target is text that a parser found; which parser does not matter. What it leads to is never
 stored: another document may come or go and change it.
@@ -57,32 +57,40 @@ _FILE_URL = re.compile(r"file:(?://(?:localhost)?(?=/))?(/[^?#]*)", re.IGNORECAS
 
 
 def outgoing_links(
-    connection: Connection, path_or_id: str, source: str | None
+    connection: Connection, path_or_id: str, source: str | None, at: int | None = None
 ) -> list[DocumentLink]:
     """The links of a document in order: O(links × log documents).
+
+    Args:
+        at: the generation; the head if None.
 
     Raises:
         UnknownDocumentError: there is no such document, or several sources have one.
     """
-    place = _find(connection, path_or_id, source)
-    resolver = _Resolver(connection)
+    generation, place = _find(connection, path_or_id, source, at)
+    resolver = _Resolver(connection, generation)
     return [resolver.link(place, link) for link in links_of(connection, place.parse_id)]
 
 
-def backlinks(connection: Connection, path_or_id: str, source: str | None) -> list[DocumentLink]:
+def backlinks(
+    connection: Connection, path_or_id: str, source: str | None, at: int | None = None
+) -> list[DocumentLink]:
     """The links that lead to a document from others, by source, document id and position.
 
     Reads the links whose target ends in a name of the document, whatever its folder.
 
+    Args:
+        at: the generation; the head if None.
+
     Raises:
         UnknownDocumentError: there is no such document, or several sources have one.
     """
-    place = _find(connection, path_or_id, source)
-    resolver = _Resolver(connection)
+    generation, place = _find(connection, path_or_id, source, at)
+    resolver = _Resolver(connection, generation)
     keys = document_keys(place.path, place.title, place.aliases, place.uri)
     wanted = (place.source_id, place.document_id)
     found = []
-    for linking, link in links_towards(connection, place.source_id, keys):
+    for linking, link in links_towards(connection, generation, place.source_id, keys):
         if (linking.source_id, linking.document_id) != wanted:
             target = resolver.resolve(linking, link)
             if target is not None and (target.source_id, target.document_id) == wanted:
@@ -90,16 +98,19 @@ def backlinks(connection: Connection, path_or_id: str, source: str | None) -> li
     return found
 
 
-def _find(connection: Connection, path_or_id: str, source: str | None) -> DocumentPlace:
-    _, name, document_id = find_document(connection, path_or_id, source)
-    return place_of(connection, name, document_id)
+def _find(
+    connection: Connection, path_or_id: str, source: str | None, at: int | None
+) -> tuple[int, DocumentPlace]:
+    generation, name, document_id = find_document(connection, path_or_id, source, at)
+    return generation, place_of(connection, generation, name, document_id)
 
 
 class _Resolver:
     """Resolves links of one read transaction, and remembers what it looked up."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, generation: int) -> None:
         self._connection = connection
+        self._generation = generation
         self._named: dict[str, list[DocumentPlace]] = {}
         self._bearers: dict[tuple[int, str], _Bearers] = {}
         self._headings: dict[int, _Headings] = {}
@@ -158,7 +169,7 @@ class _Resolver:
         names += [f"{joined}.{extension}" for extension in extensions if names]
         base = f"{joined}/" if joined else ""
         names += [f"{base}{page}.{extension}" for extension in extensions for page in FOLDER_PAGES]
-        found = places(self._connection, place.source_id, names)
+        found = places(self._connection, self._generation, place.source_id, names)
         if not found and not joined.isascii():
             composed = [unicodedata.normalize("NFC", name) for name in names]
             found = [
@@ -199,14 +210,14 @@ class _Resolver:
         for source_id, root in roots(self._connection):
             prefix = root.rstrip("/") + "/"
             if path.startswith(prefix):
-                found = places(self._connection, source_id, [path[len(prefix) :]])
+                found = places(self._connection, self._generation, source_id, [path[len(prefix) :]])
                 if found:
                     return found[0]
         return None
 
     def _documents_named(self, key: str) -> list[DocumentPlace]:
         if key not in self._named:
-            self._named[key] = named_places(self._connection, key)
+            self._named[key] = named_places(self._connection, self._generation, key)
         return self._named[key]
 
     def _heading_line(self, place: DocumentPlace, anchor: str, is_wiki: bool) -> int | None:

@@ -1,12 +1,13 @@
-"""Look up a document or a chunk of the head by its id."""
+"""Look up a document or a chunk of a generation by its id."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from sqlindex.chunking.identity import chunk_id as id_of
 from sqlindex.errors import CorruptIndexError, UnknownDocumentError
 from sqlindex.model.chunks import Cut
+from sqlindex.model.history import ListedDocument
 from sqlindex.model.results import Chunk, DocumentChunk
 from sqlindex.model.stored import StoredDocument
 from sqlindex.search.searcher import provenance
@@ -17,8 +18,9 @@ from sqlindex.store.catalog import (
     find_documents,
     read_document,
 )
+from sqlindex.store.connection import IndexFile
 from sqlindex.store.driver import Connection
-from sqlindex.store.head import read_head
+from sqlindex.store.head import read_served
 from sqlindex.store.snapshot import ChunkRow, read_chunk
 from sqlindex.store.sources import find_source
 
@@ -28,13 +30,14 @@ def get_document(
     path_or_id: str,
     source: str | None,
     uri_of: Callable[[DocumentRow | ChunkRow], str | None],
+    at: int | None = None,
 ) -> StoredDocument:
     """The document with that id or path.
 
     Raises:
         UnknownDocumentError: none, or more than one source has it; the hint names the sources.
     """
-    generation, name, document_id = find_document(connection, path_or_id, source)
+    generation, name, document_id = find_document(connection, path_or_id, source, at)
     row = read_document(connection, generation, name, document_id)
     assert row is not None
     return _stored(row, generation, uri_of)
@@ -45,13 +48,14 @@ def get_chunks(
     path_or_id: str,
     source: str | None,
     uri_of: Callable[[DocumentRow | ChunkRow], str | None],
+    at: int | None = None,
 ) -> list[DocumentChunk]:
     """The chunks of the document with that id or path, in order.
 
     Raises:
         UnknownDocumentError: none, or more than one source has it; the hint names the sources.
     """
-    generation, name, document_id = find_document(connection, path_or_id, source)
+    generation, name, document_id = find_document(connection, path_or_id, source, at)
     return [
         DocumentChunk(
             **provenance(row, uri_of),
@@ -101,21 +105,25 @@ def _stored(
 
 
 def find_document(
-    connection: Connection, path_or_id: str, source: str | None
+    connection: Connection, path_or_id: str, source: str | None, at: int | None = None
 ) -> tuple[int, str, str]:
-    """(generation of the head, source, document id) of the document with that id or path.
+    """(generation, source, document id) of the document with that id or path.
+
+    Args:
+        at: the generation; the head if None.
 
     Raises:
         UnknownDocumentError: none, or more than one source has it; the hint names the sources.
         UnknownSourceError: no source of that name.
+        GenerationGoneError: it has been collected.
     """
-    generation = read_head(connection).generation
+    generation = read_served(connection, at).generation
     if not _is_encodable(path_or_id) or not _is_encodable(source or ""):
         raise UnknownDocumentError(
             f"{path_or_id!r} is no document id", hint="ids write bytes that are no UTF-8 as \\xe9"
         )
     if source is not None:
-        find_source(connection, source)
+        require_source(connection, source, at)
     found = find_documents(connection, generation, path_or_id, source)
     if len(found) != 1:
         names = dict.fromkeys(name for name, _ in found)
@@ -136,15 +144,65 @@ def find_document(
     return generation, *found[0]
 
 
+PAGE_DOCUMENTS = 500
+"""Documents listed in one read transaction."""
+
+
+def walk_documents(
+    file: IndexFile, generation: int, source: str | None
+) -> Iterator[ListedDocument]:
+    """The documents of a generation by id and source, read in pages while the caller goes on.
+
+    The generation is held until the walk ends; between pages no transaction is open.
+
+    Raises:
+        GenerationGoneError: it has been collected.
+        UnknownSourceError: no source was ever named so.
+    """
+    from sqlindex.store.history import documents_behind
+
+    with file.holding(generation):
+        last, is_first, page = ("", ""), True, list[ListedDocument]()
+        while is_first or len(page) == PAGE_DOCUMENTS:
+            with file.reading() as connection:
+                read_served(connection, generation)
+                if is_first and source is not None:
+                    require_source(connection, source, generation)
+                page = documents_behind(
+                    connection, generation, last, source=source, count=PAGE_DOCUMENTS
+                )
+            yield from page
+            is_first = False
+            last = (page[-1].document_id, page[-1].source) if page else last
+
+
+def require_source(connection: Connection, name: str, at: int | None) -> None:
+    """Refuse a name that no source has; at a generation, also one that none ever had.
+
+    Raises:
+        UnknownSourceError: there is none.
+    """
+    if at is None:
+        find_source(connection, name)
+    else:
+        from sqlindex.store.history import require_source_ever
+
+        require_source_ever(connection, name)
+
+
 def get_chunk(
-    connection: Connection, chunk_id: str, uri_of: Callable[[DocumentRow | ChunkRow], str | None]
+    connection: Connection,
+    chunk_id: str,
+    uri_of: Callable[[DocumentRow | ChunkRow], str | None],
+    at: int | None = None,
 ) -> Chunk:
     """The chunk with that id: O(chunks), since ids are computed, not stored.
 
     Raises:
-        UnknownDocumentError: the head has no such chunk.
+        UnknownDocumentError: the generation has no such chunk.
+        GenerationGoneError: it has been collected.
     """
-    generation = read_head(connection).generation
+    generation = read_served(connection, at).generation
     for slot, source, document_id, fingerprint, occurrence in chunk_identities(
         connection, generation
     ):

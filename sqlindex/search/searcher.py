@@ -15,6 +15,8 @@ from sqlindex.errors import (
     CorruptIndexError,
     EmbedderMismatchError,
     EmbedderRequiredError,
+    GenerationGoneError,
+    LexicalHistoryError,
     RebuildRequiredError,
 )
 from sqlindex.model.requests import NO_FILTERS, Filters, Mode, SearchRequest
@@ -24,7 +26,8 @@ from sqlindex.search.lexical.channel import LexicalChannel
 from sqlindex.search.snippets import snippet
 from sqlindex.store.connection import IndexFile
 from sqlindex.store.driver import Connection
-from sqlindex.store.head import Head, read_head
+from sqlindex.store.head import Served, read_served
+from sqlindex.store.lexical import LexicalTable
 from sqlindex.store.snapshot import (
     ChunkRow,
     Condition,
@@ -39,7 +42,9 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from sqlindex.ports import Embedder
+    from sqlindex.search.cursor import Cursor
     from sqlindex.search.semantic.view import GenerationView
+    from sqlindex.search.semantic.view_cache import ViewCache
 
 FUSION = "rrf"
 
@@ -57,8 +62,8 @@ class Ranked(NamedTuple):
 class Searcher:
     """Answers searches on one index file; safe for threads.
 
-    Keeps chunks and vectors of the last generation that was searched semantically: 4 × dimensions
-    bytes for each distinct text and 24 for each chunk.
+    Keeps chunks and vectors of the head once it was searched semantically, and those of older
+    generations that were asked for, within bounds: see `semantic.view_cache`.
     """
 
     def __init__(
@@ -68,7 +73,12 @@ class Searcher:
         self._config = config
         self._uri_of = uri_of
         self._guard = Lock()
-        self._last_view: tuple[tuple[int, int, int, int], GenerationView] | None = None
+        self._views: ViewCache | None = None
+
+    @property
+    def config(self) -> SearchConfig:
+        """How channels are weighted and fused."""
+        return self._config
 
     def search(
         self,
@@ -79,8 +89,9 @@ class Searcher:
         """Answer one request from exactly one generation.
 
         The generation is pinned before the query is embedded. If a newer one is published
-        meanwhile, the search moves to it as a whole, because the lexical table serves the head
-        only; the query is not embedded again, and the result says `head_moved`.
+        meanwhile, a search of the head moves to it as a whole, because the lexical table serves the
+        head only; the query is not embedded again, and the result says `head_moved`. A search of a
+        named generation (`request.at`, `request.cursor`) stays with it or ends in an error.
 
         Args:
             embedder_of: gives the embedder; not called for a lexical search.
@@ -91,11 +102,50 @@ class Searcher:
             RebuildRequiredError: the lexical rows were made by another analyser.
             FilterError: a filter is malformed.
             UnknownSourceError: a filter names a source that is not registered.
+            GenerationGoneError: the generation `request.at` has been collected, or never was.
+            LexicalHistoryError: lexical or hybrid, and it is not the head, or no longer.
+            StaleCursorError: likewise for the generation of `request.cursor`.
+            UsageError: the cursor is malformed or belongs to another search.
         """
         cancel.check()
+        if request.cursor is None and request.at is None:
+            return self._answer(request, None, embedder_of, cancel)
+        return self._answer_pinned(request, embedder_of, cancel)
+
+    def _answer_pinned(
+        self,
+        request: SearchRequest,
+        embedder_of: Callable[[], Embedder | None],
+        cancel: CancelToken,
+    ) -> SearchResult:
+        """Answer from the generation that the request or its cursor names; held meanwhile."""
+        if request.cursor is None:
+            assert request.at is not None
+            with self._file.holding(request.at):
+                return self._answer(request, None, embedder_of, cancel)
+        from sqlindex.search.cursor import continued, stale
+
+        meant, cursor = continued(request)
+        try:
+            with self._file.holding(cursor.generation):
+                return self._answer(meant, cursor, embedder_of, cancel)
+        except (GenerationGoneError, LexicalHistoryError) as exc:
+            raise stale(cursor) from exc
+
+    def _answer(
+        self,
+        request: SearchRequest,
+        cursor: Cursor | None,
+        embedder_of: Callable[[], Embedder | None],
+        cancel: CancelToken,
+    ) -> SearchResult:
         condition = _condition_of(request.filters)
-        pinned = self._head()
-        self._require_sources(request.filters.sources)
+        pinned = self._served(request.at)
+        if cursor is not None:
+            from sqlindex.search.cursor import require_same_search
+
+            require_same_search(cursor, request, self._config, pinned)
+        self._require_sources(request)
         mode, embedder = _effective_mode(request.mode, embedder_of, pinned)
         if not request.query.strip() or pinned.chunks == 0:
             return SearchResult((), pinned.generation, False, mode, _fusion_of(mode), False)
@@ -106,64 +156,73 @@ class Searcher:
                 return SearchResult((), pinned.generation, False, mode, _fusion_of(mode), False)
             query_vector = self._embed(request.query, embedder, pinned)
         cancel.check()
-        with self._file.reading() as connection:
-            head = read_head(connection)
-            if mode != "lexical" and head.space_id != pinned.space_id:
+        with self._file.reading(cancel=cancel) as connection:
+            served = read_served(connection, request.at)
+            if mode != "lexical" and served.space_id != pinned.space_id:
                 raise EmbedderMismatchError(
-                    f"generation {head.generation} has other vectors than generation {pinned.generation}",
+                    f"generation {served.generation} has other vectors than generation {pinned.generation}",
                     hint="search again",
                 )
             window = request.offset + request.limit + 1
             if mode == "lexical":
-                ranked = self._lexical(connection, head, terms, condition, window, cancel)
+                ranked = self._lexical(connection, served, terms, condition, window, cancel)
             else:
                 ranked = self._with_vectors(
-                    connection, head, terms, condition, query_vector, mode, window, cancel
+                    connection, served, terms, condition, query_vector, mode, window, cancel
                 )
             wanted = ranked[request.offset : request.offset + request.limit]
             hits = tuple(
-                self._hit(connection, head, found, request.offset + position, terms)
+                self._hit(connection, served, found, request.offset + position, terms)
                 for position, found in enumerate(wanted, start=1)
             )
         cancel.check()
+        has_more = len(ranked) > request.offset + request.limit
         return SearchResult(
             hits=hits,
-            generation=head.generation,
-            head_moved=self._head().generation != pinned.generation,
+            generation=served.generation,
+            head_moved=self._served().generation != pinned.head,
             mode=mode,
             fusion=_fusion_of(mode),
-            has_more=len(ranked) > request.offset + request.limit,
+            has_more=has_more,
+            cursor=self._cursor(request, mode, served) if has_more else None,
         )
 
-    def _head(self) -> Head:
-        with self._file.reading() as connection:
-            return read_head(connection)
+    def _cursor(self, request: SearchRequest, mode: Mode, served: Served) -> str | None:
+        from sqlindex.search.cursor import cursor_behind
 
-    def _require_sources(self, names: frozenset[str]) -> None:
-        if names:
-            from sqlindex.store.sources import find_source
+        return cursor_behind(request, mode, self._config, served)
+
+    def _served(self, at: int | None = None) -> Served:
+        with self._file.reading() as connection:
+            return read_served(connection, at)
+
+    def _require_sources(self, request: SearchRequest) -> None:
+        if request.filters.sources:
+            from sqlindex.search.lookup import require_source
 
             with self._file.reading() as connection:
-                for name in sorted(names):
-                    find_source(connection, name)
+                for name in sorted(request.filters.sources):
+                    require_source(connection, name, request.at)
 
-    def _has_candidates(self, head: Head, condition: Condition) -> bool:
+    def _has_candidates(self, served: Served, condition: Condition) -> bool:
         with self._file.reading() as connection:
-            ranges = version_ranges(connection, head.generation, condition)
+            ranges = version_ranges(connection, served.generation, condition)
         return any(chunks for _, chunks in ranges)
 
-    def _embed(self, query: str, embedder: Embedder | None, head: Head) -> npt.NDArray[np.float32]:
+    def _embed(
+        self, query: str, embedder: Embedder | None, served: Served
+    ) -> npt.NDArray[np.float32]:
         from sqlindex.search.semantic.query_vector import embed_query
         from sqlindex.store.vectors import space_of
 
         assert embedder is not None
-        if head.space_id is None:
+        if served.space_id is None:
             raise EmbedderMismatchError(
-                f"generation {head.generation} has no vectors",
+                f"generation {served.generation} has no vectors",
                 hint="run 'sqlindex refresh' with the embedder, or search with mode lexical",
             )
         with self._file.reading() as connection:
-            identity, dimensions = space_of(connection, head.space_id)
+            identity, dimensions = space_of(connection, served.space_id)
         before = (embedder.identity, embedder.dimensions)
         if before != (identity, dimensions):
             raise EmbedderMismatchError(
@@ -181,18 +240,18 @@ class Searcher:
     def _lexical(
         self,
         connection: Connection,
-        head: Head,
+        served: Served,
         terms: Sequence[str],
         condition: Condition | None,
         window: int,
         cancel: CancelToken,
     ) -> list[Ranked]:
-        _require_analyzer(head)
+        table = _lexical_table(served)
         candidates = None
         if condition is not None:
-            candidates = version_ranges(connection, head.generation, condition)
-        channel = LexicalChannel(connection, head.lexical, self._config)
-        top = channel.top(terms, candidates, head.generation, window, cancel)
+            candidates = version_ranges(connection, served.generation, condition)
+        channel = LexicalChannel(connection, table, self._config)
+        top = channel.top(terms, candidates, served.generation, window, cancel)
         return [
             Ranked(slot, lexical_rank=rank, lexical_score=score)
             for rank, (slot, score) in enumerate(top, start=1)
@@ -201,7 +260,7 @@ class Searcher:
     def _with_vectors(
         self,
         connection: Connection,
-        head: Head,
+        served: Served,
         terms: Sequence[str],
         condition: Condition | None,
         query_vector: npt.NDArray[np.float32] | None,
@@ -215,12 +274,12 @@ class Searcher:
         from sqlindex.search.fusion.rrf import reciprocal_rank_fusion
         from sqlindex.search.semantic.exact_cosine import cosines, top_positions
 
-        if query_vector is None or head.space_id is None:
+        if query_vector is None or served.space_id is None:
             return []
-        view = self._view(connection, head.generation, head.space_id, cancel)
+        view = self._view(connection, served, cancel)
         ranges = None
         if condition is not None:
-            ranges = version_ranges(connection, head.generation, condition)
+            ranges = version_ranges(connection, served.generation, condition)
         positions = np.flatnonzero(view.candidates(ranges) & (view.rows >= 0))
         scores = cosines(view.table, query_vector, view.rows[positions])
         cancel.check()
@@ -237,7 +296,7 @@ class Searcher:
         order = top_positions(scores, len(scores))
         semantic, semantic_scores = positions[order], scores[order]
         lexical, lexical_scores = self._lexical_positions(
-            connection, head, view, terms, ranges, cancel
+            connection, served, view, terms, ranges, cancel
         )
         fused, _ = reciprocal_rank_fusion(
             [lexical, semantic], len(view.slots), rank_constant=self._config.rank_constant
@@ -261,7 +320,7 @@ class Searcher:
     def _lexical_positions(
         self,
         connection: Connection,
-        head: Head,
+        served: Served,
         view: GenerationView,
         terms: Sequence[str],
         ranges: Sequence[tuple[int, int]] | None,
@@ -270,33 +329,34 @@ class Searcher:
         """The complete lexical ranking as positions of the view, with its scores."""
         import numpy as np
 
-        _require_analyzer(head)
-        channel = LexicalChannel(connection, head.lexical, self._config)
+        channel = LexicalChannel(connection, _lexical_table(served), self._config)
         matched = list(channel.scores(terms, ranges, cancel))
         positions = view.positions_of([slot for slot, _ in matched])
         scores = np.array([score for _, score in matched], np.float64)
         order = np.lexsort((positions, -scores))
         return positions[order], scores[order]
 
-    def _view(
-        self, connection: Connection, generation: int, space_id: int, cancel: CancelToken
-    ) -> GenerationView:
+    def _view(self, connection: Connection, served: Served, cancel: CancelToken) -> GenerationView:
         from sqlindex.search.semantic.view import GenerationView
+        from sqlindex.search.semantic.view_cache import ViewCache, ViewKey
 
-        key = (*self._file.identity(), generation, space_id)
-        with self._guard:  # of several threads one reads, the others wait for it
-            if self._last_view is None or self._last_view[0] != key:
-                view = GenerationView.read(connection, generation, space_id, cancel)
-                self._last_view = (key, view)
-            return self._last_view[1]
+        generation, space_id = served.generation, served.space_id
+        assert space_id is not None
+        with self._guard:
+            views = self._views = self._views or ViewCache()
+        return views.view(
+            ViewKey(*self._file.identity(), generation, space_id),
+            lambda: GenerationView.read(connection, generation, space_id, cancel),
+            is_head=served.lexical is not None,
+        )
 
     def _hit(
-        self, connection: Connection, head: Head, found: Ranked, rank: int, terms: Sequence[str]
+        self, connection: Connection, served: Served, found: Ranked, rank: int, terms: Sequence[str]
     ) -> Hit:
-        chunk = read_chunk(connection, head.generation, found.slot)
+        chunk = read_chunk(connection, served.generation, found.slot)
         if chunk is None:
             raise CorruptIndexError(
-                f"slot {found.slot} was found and belongs to no chunk of generation {head.generation}",
+                f"slot {found.slot} was found and belongs to no chunk of generation {served.generation}",
                 hint="run 'sqlindex check'",
             )
         return Hit(
@@ -340,22 +400,69 @@ def provenance(chunk: ChunkRow, uri_of: Callable[[ChunkRow], str | None]) -> dic
 
 
 def _effective_mode(
-    mode: Mode | None, embedder_of: Callable[[], Embedder | None], head: Head
+    mode: Mode | None, embedder_of: Callable[[], Embedder | None], served: Served
 ) -> tuple[Mode, Embedder | None]:
+    if served.lexical is None:
+        return "semantic", _embedder_of_older(mode, embedder_of, served)
     # Before the first refresh with an embedder there is nothing to search but words.
-    if mode == "lexical" or (mode is None and head.space_id is None):
+    if mode == "lexical" or (mode is None and served.space_id is None):
         return "lexical", None
     embedder = embedder_of()
     if mode is None:
         return ("lexical" if embedder is None else "hybrid"), embedder
     if embedder is not None:
         return mode, embedder
-    if head.space_id is not None:
-        raise EmbedderRequiredError(
+    raise _lacks_embedder(mode, served)
+
+
+def _embedder_of_older(
+    mode: Mode | None, embedder_of: Callable[[], Embedder | None], served: Served
+) -> Embedder:
+    """The embedder for a generation that is not the head: it is searched semantically."""
+    embedder = None
+    if mode == "semantic" or (mode is None and served.space_id is not None):
+        embedder = embedder_of()
+    if embedder is not None:
+        return embedder
+    raise _lacks_embedder(mode, served) if mode == "semantic" else _lexical_history(served)
+
+
+def _lexical_history(served: Served) -> LexicalHistoryError:
+    reason = f"words are indexed for the head ({served.head}) only"
+    if served.space_id is None:
+        reason += ", and it has no vectors"
+    return LexicalHistoryError(
+        f"generation {served.generation} cannot be searched so: {reason}",
+        hint="search the head"
+        if served.space_id is None
+        else "search with mode semantic (--mode semantic) and the index's embedder, or the head",
+    )
+
+
+def _lexical_table(served: Served) -> LexicalTable:
+    """The table with a generation's words.
+
+    Raises:
+        LexicalHistoryError: it is not the head.
+        RebuildRequiredError: another analyser made the rows.
+    """
+    if served.lexical is None:
+        raise _lexical_history(served)
+    if served.analyzer != analyzer_fingerprint():
+        raise RebuildRequiredError(
+            f"the lexical rows were made by {served.analyzer!r}, this program has {analyzer_fingerprint()!r}",
+            hint="run 'sqlindex refresh' to rebuild them",
+        )
+    return served.lexical
+
+
+def _lacks_embedder(mode: Mode, served: Served) -> EmbedderRequiredError:
+    if served.space_id is not None:
+        return EmbedderRequiredError(
             f"{mode} search needs the embedder that made the index's vectors",
             hint="open the index with it, as the program that made it does, or search with mode lexical",
         )
-    raise EmbedderRequiredError(
+    return EmbedderRequiredError(
         f"{mode} search needs an embedder, and this index has none",
         hint="search with mode lexical, or set an embedder with 'sqlindex init --embedder minilm' and refresh",
     )
@@ -380,11 +487,3 @@ def _condition_of(filters: Filters) -> Condition | None:
 
 def _fusion_of(mode: Mode) -> str | None:
     return FUSION if mode == "hybrid" else None
-
-
-def _require_analyzer(head: Head) -> None:
-    if head.analyzer != analyzer_fingerprint():
-        raise RebuildRequiredError(
-            f"the lexical rows were made by {head.analyzer!r}, this program has {analyzer_fingerprint()!r}",
-            hint="run 'sqlindex refresh' to rebuild them",
-        )

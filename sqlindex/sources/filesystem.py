@@ -10,6 +10,7 @@ from sqlindex.filetypes.builtin import BUILTIN_REGISTRY
 from sqlindex.filetypes.registry import FileTypeRegistry
 from sqlindex.filetypes.unsupported import unsupported
 from sqlindex.model.documents import DocumentRef, RawDocument, Refusal, RefusalReason
+from sqlindex.mounts import filesystem_of, is_network, mounts_below, read_mounts
 from sqlindex.sources.containment import (
     contained_components,
     ignores_case,
@@ -18,7 +19,6 @@ from sqlindex.sources.containment import (
 )
 from sqlindex.sources.entries import entries_of
 from sqlindex.sources.ignore import IgnoreFileError, IgnoreRules
-from sqlindex.sources.mounts import filesystem_of, is_network, mounts_below, read_mounts
 from sqlindex.sources.paths import document_id_of, path_of
 from sqlindex.sources.stable_read import read_stable
 from sqlindex.sources.walk import EmptyMountError, Walk, WalkScope

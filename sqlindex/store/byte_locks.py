@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import struct
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 if sys.platform != "win32":
@@ -37,17 +38,22 @@ def generation_byte(generation: int) -> int:
     return WRITER_BYTE + 1 + generation
 
 
-def open_lock_file(path: Path, flags: int) -> int:
-    """A descriptor that neither an executed nor a forked child keeps.
+def open_lock_file(index_path: Path, flags: int) -> int:
+    """A descriptor of an index's lock file that neither an executed nor a forked child keeps.
 
     With open-file-description locks a lock would otherwise outlive its process in its children.
+    What root makes belongs to the index's owner, as SQLite's sidecars do: it would lock them out.
 
     Raises:
         OSError: the file cannot be opened.
     """
     extra = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
-    descriptor = os.open(path, flags | extra, 0o600)
+    descriptor = os.open(lock_path(index_path), flags | extra, 0o600)
     _open_descriptors.add(descriptor)
+    if flags & os.O_CREAT and hasattr(os, "geteuid") and os.geteuid() == 0:
+        with suppress(OSError):
+            owner = os.stat(index_path)
+            os.fchown(descriptor, owner.st_uid, owner.st_gid)
     return descriptor
 
 

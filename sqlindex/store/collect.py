@@ -177,8 +177,8 @@ def _collect(writer: Writer, cancel: CancelToken, now_s: float) -> Collected:
             with writer.transaction() as writing:
                 writing.executemany(_DROP_VERSION, [(version_id,) for version_id, _ in step])
             done.versions += len(step)
-            done.parses += _drop_unused_parses(writer, now, cancel)
-    done.parses += _drop_unused_parses(writer, now, cancel)
+            done.parses += drop_unused_parses(writer, now, cancel)
+    done.parses += drop_unused_parses(writer, now, cancel)
     done.vectors = _drop_unused_vectors(writer, retention, now_s, cancel)
     if free or goes_on:
         with writer.transaction() as writing:
@@ -226,8 +226,9 @@ def _steps(dead: array[int]) -> Iterator[list[tuple[int, int]]]:
         yield step
 
 
-def _drop_unused_parses(writer: Writer, now: str, cancel: CancelToken) -> int:
-    """Delete the listed parses that no version has any more, and texts that no parse has."""
+def drop_unused_parses(writer: Writer, now: str, cancel: CancelToken) -> int:
+    """Delete the listed parses that no version has any more, and texts that no parse has; how many
+    parses. Their embedding texts are noted as unused since `now`."""
     dropped = 0
     while listed := _listed_parses(writer.connection):
         cancel.check()
@@ -269,17 +270,7 @@ def _drop_unused_vectors(
     """Delete the vectors of texts and of spaces that have been out of use for long enough."""
     now, before = _utc(now_s), _utc(now_s - 86_400 * retention.vector_days)
     connection = writer.connection
-    spaces = [row[0] for row in connection.execute(_SPACES)]
-    dropped = 0
-    old: dict[str, Value] = {"before": before, "step": _STEP_ROWS}
-    while texts := connection.execute(_OLD_TEXTS, old).fetchall():
-        cancel.check()
-        with writer.transaction() as writing:
-            for text_id, is_used in texts:
-                if not is_used:
-                    dropped += drop_text(writing, text_id, spaces)
-                writing.execute(_FORGET_TEXT, (text_id,))
-        writer.bound_log()
+    dropped = drop_unused_texts(writer, before, cancel)
     with writer.transaction() as writing:
         writing.execute(_REUSE_SPACES)
         writing.execute(_NOTE_SPACES, {"now": now})
@@ -294,6 +285,27 @@ def _drop_unused_vectors(
         with writer.transaction() as writing:
             for statement in _DROP_SPACE:
                 writing.execute(statement, (space_id,))
+    return dropped
+
+
+def drop_unused_texts(writer: Writer, before: str, cancel: CancelToken) -> int:
+    """Delete the embedding texts noted as unused until `before`, with their vectors in all spaces.
+
+    Returns:
+        How many vectors.
+    """
+    connection = writer.connection
+    spaces = [row[0] for row in connection.execute(_SPACES)]
+    dropped = 0
+    old: dict[str, Value] = {"before": before, "step": _STEP_ROWS}
+    while texts := connection.execute(_OLD_TEXTS, old).fetchall():
+        cancel.check()
+        with writer.transaction() as writing:
+            for text_id, is_used in texts:
+                if not is_used:
+                    dropped += drop_text(writing, text_id, spaces)
+                writing.execute(_FORGET_TEXT, (text_id,))
+        writer.bound_log()
     return dropped
 
 

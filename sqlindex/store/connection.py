@@ -9,23 +9,36 @@ descriptor would drop all SQLite locks of the process.
 from __future__ import annotations
 
 import os
-import stat
 import threading
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sqlindex.cancellation import CancelToken
-from sqlindex.errors import NoIndexError, NotAnIndexError, StorageError
+from sqlindex.errors import NoIndexError, StorageError
 from sqlindex.store.driver import Connection, connect, translated_errors
 from sqlindex.store.head import require_kept
-from sqlindex.store.header import SCHEMA_VERSION, verify_header, verify_version
+from sqlindex.store.header import verify_header
+from sqlindex.store.opening import (
+    FileState,
+    is_on_block_device,
+    may_use_log,
+    refuse_shared,
+    shared_file_system,
+    verify_files,
+)
+from sqlindex.store.reader import Reader
+from sqlindex.store.watch import Watch
 
 if TYPE_CHECKING:
     from sqlindex.store.held import Hold
     from sqlindex.store.writer import Patience, Writer
+
+
+DEADLINE_MS = 60_000
+"""How long SQLite may work for one reading: damage can make a statement run for ever."""
 
 
 class IndexFile:
@@ -36,10 +49,21 @@ class IndexFile:
     way at that moment is the one thing that must not cross a fork.
     """
 
-    def __init__(self, path: Path, *, busy_timeout_ms: int) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        busy_timeout_ms: int,
+        deadline_ms: int = DEADLINE_MS,
+        trust_owner: bool = False,
+        shared: str | None = None,
+    ) -> None:
         self.path = path
         self._busy_timeout_ms = busy_timeout_ms
-        self._idle: list[tuple[Connection, _FileState | None]] = []
+        self._deadline_ms = deadline_ms
+        self._trust_owner = trust_owner
+        self._shared = shared
+        self._idle: list[Reader] = []
         self._identity = self.identity()
         self._guard = threading.Lock()
         self._pid = os.getpid()
@@ -49,39 +73,54 @@ class IndexFile:
             _files.add(self)
 
     @classmethod
-    def open(cls, path: Path, *, make: bool, busy_timeout_ms: int) -> IndexFile:
+    def open(
+        cls,
+        path: Path,
+        *,
+        make: bool,
+        busy_timeout_ms: int,
+        deadline_ms: int = DEADLINE_MS,
+        allow_network: bool = False,
+        trust_owner: bool = False,
+    ) -> IndexFile:
         """Open the index at `path`; with `make`, create it when nothing is there.
+
+        Args:
+            path: the index; a link to it counts as the index.
+            make: create it.
+            busy_timeout_ms: how long a statement waits for a lock.
+            deadline_ms: how long SQLite may work for one reading.
+            allow_network: make, write and follow it also where other machines may use it.
+            trust_owner: take files of any owner, and write another user's index.
 
         Raises:
             NotAnIndexError: not an index of this program; `NewerSchemaError` for a newer one.
             NoIndexError: nothing is there.
             StorageError: not accessible.
+            UnsafeFileError: a file beside it is a link or a third user's.
+            SharedFileSystemError: it would be made on a network file system.
         """
         # One lock file and one log for all names of a file: SQLite follows links to its sidecars too.
         path = Path(os.path.realpath(path))
+        shared = None
+        if not allow_network and not is_on_block_device(path):
+            shared = shared_file_system(path)
         if make and not path.exists():
             from sqlindex.store.migrate import create
 
+            if shared is not None:
+                raise refuse_shared(path, shared)
             with suppress(FileExistsError):  # another process made it first
                 create(path)
-        try:
-            mode = os.stat(path).st_mode
-        except FileNotFoundError:
-            raise NoIndexError(
-                f"there is no index at {path}",
-                hint="make one with 'sqlindex init', or name another with --db",
-            ) from None
-        except OSError as exc:
-            raise StorageError(
-                f"index {path} is not accessible: {exc.strerror}",
-                hint="check the path and its permissions",
-            ) from exc
-        if not stat.S_ISREG(mode):
-            raise NotAnIndexError(
-                f"{path} is not a regular file", hint="name an index made by 'sqlindex init'"
-            )
+        verify_files(path, trust_owner=trust_owner)
         verify_header(path)
-        return cls(path, busy_timeout_ms=busy_timeout_ms)
+        return cls(
+            path,
+            busy_timeout_ms=busy_timeout_ms,
+            deadline_ms=deadline_ms,
+            trust_owner=trust_owner,
+            shared=shared,
+        )
 
     def identity(self) -> tuple[int, int]:
         """(device, inode) of the file that has the path now; (0, 0) if there is none."""
@@ -97,14 +136,14 @@ class IndexFile:
             self._is_closed = True
             idle, self._idle = self._idle, []
         if self._pid == os.getpid():
-            for connection, _ in idle:
-                connection.close()
+            for reader in idle:
+                reader.connection.close()
 
     def pause_for_fork(self) -> None:
         """Close what a child must not inherit, and let no thread open more until `go_on`."""
         self._guard.acquire()
-        for connection, _ in self._idle:
-            connection.close()
+        for reader in self._idle:
+            reader.connection.close()
         self._idle.clear()
 
     def go_on(self) -> None:
@@ -112,23 +151,35 @@ class IndexFile:
         self._guard.release()
 
     @contextmanager
-    def reading(self, *, is_new: bool = False) -> Iterator[Connection]:
+    def reading(
+        self, *, is_new: bool = False, is_timed: bool = True, cancel: CancelToken | None = None
+    ) -> Iterator[Connection]:
         """A connection inside one read transaction: everything read belongs to one moment.
 
         Keep it short: a reader that stays keeps the log from shrinking.
 
         Args:
-            is_new: take no pooled connection, and close this one afterwards.
+            is_new: take no pooled connection, and close this one afterwards; it may make temporary
+                tables.
+            is_timed: let the deadline end statements that SQLite works too long for.
+            cancel: ends a statement of SQLite as well.
+
+        Raises:
+            ForeignSchemaError: the file's schema is not the one that this program makes.
+            DeadlineError: SQLite worked longer than the deadline.
+            CancelledError: cancelled while SQLite worked.
         """
-        connection, state = self._connect_reader() if is_new else self._take()
+        reader = self._connect_reader(makes_temporary=True) if is_new else self._take()
+        connection = reader.connection
+        reader.watch.start(timeout_ms=self._deadline_ms if is_timed else None, cancel=cancel)
         try:
             with translated_errors(self.path):
                 connection.execute("BEGIN")
                 # BEGIN is lazy: the first read takes the snapshot.
-                connection.execute("SELECT generation FROM head").fetchone()
+                reader.verify(self.path)
                 yield connection
                 connection.execute("COMMIT")
-            if state is not None and state != _FileState.of(self.path):
+            if reader.state is not None and reader.state != FileState.of(self.path):
                 raise StorageError(
                     f"index {self.path} changed while it was read", hint="search again"
                 )
@@ -137,11 +188,12 @@ class IndexFile:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
             connection.close()
+            reader.watch.check()
             raise
         if is_new:
             connection.close()
         else:
-            self._put_back(connection, state)
+            self._put_back(reader)
 
     def hold(self, generation: int) -> Hold:
         """Keep a generation from being collected until the hold is released.
@@ -162,6 +214,22 @@ class IndexFile:
         return held
 
     @contextmanager
+    def holding(self, *generations: int) -> Iterator[None]:
+        """Keep generations from being collected while the block runs.
+
+        Where this user may not read the lock file nothing is held: each reading of a generation
+        checks that it is kept, so an answer is right or an error either way.
+
+        Raises:
+            GenerationGoneError: one has been collected, or was never published.
+        """
+        with ExitStack() as stack:
+            for generation in generations:
+                with suppress(StorageError):
+                    stack.callback(self.hold(generation).release)
+            yield
+
+    @contextmanager
     def writing(
         self, purpose: str, *, wait_s: float = 0.0, cancel: CancelToken | None = None
     ) -> Iterator[Writer]:
@@ -170,12 +238,18 @@ class IndexFile:
         Raises:
             LockedError: another writer holds the index.
             CancelledError: cancelled while waiting for the other writer.
+            SharedFileSystemError: it lies on a network file system and that was not allowed.
+            UnsafeFileError: it is another user's, or a file beside it is a link.
+            ForeignSchemaError: the file's schema is not the one that this program makes.
         """
         from sqlindex.store.lock import WriterLock
         from sqlindex.store.writer import Patience, Writer
 
         if self._is_closed:
             raise StorageError(f"index {self.path} was closed", hint="open it again")
+        if self._shared is not None:
+            raise refuse_shared(self.path, self._shared)
+        verify_files(self.path, trust_owner=self._trust_owner, is_written=True)
         self._patience = self._patience or Patience()
         lock = WriterLock(self.path)
         lock.acquire(purpose, wait_s=wait_s, cancel=cancel)
@@ -189,7 +263,7 @@ class IndexFile:
         finally:
             lock.release()
 
-    def _take(self) -> tuple[Connection, _FileState | None]:
+    def _take(self) -> Reader:
         with self._guard:
             if self._is_closed:
                 raise StorageError(f"index {self.path} was closed", hint="open it again")
@@ -200,43 +274,38 @@ class IndexFile:
                 # Another file has the name now, for example a restored copy.
                 self._identity = identity
                 while self._idle:
-                    self._idle.pop()[0].close()
+                    self._idle.pop().connection.close()
             while self._idle:
-                connection, state = self._idle.pop()
-                if state is None or state == _FileState.of(self.path):
-                    return connection, state
-                connection.close()
+                reader = self._idle.pop()
+                if reader.state is None or reader.state == FileState.of(self.path):
+                    return reader
+                reader.connection.close()
         return self._connect_reader()
 
-    def _put_back(self, connection: Connection, state: _FileState | None) -> None:
+    def _put_back(self, reader: Reader) -> None:
         with self._guard:
             if not self._is_closed and self._pid == os.getpid():
-                self._idle.append((connection, state))
+                self._idle.append(reader)
                 return
-        connection.close()
+        reader.connection.close()
 
-    def _connect_reader(self) -> tuple[Connection, _FileState | None]:
+    def _connect_reader(self, *, makes_temporary: bool = False) -> Reader:
         try:
-            state = None if _may_use_log(self.path) else _FileState.of(self.path)
-        except FileNotFoundError:
+            verify_files(self.path, trust_owner=self._trust_owner)
+            state = None if may_use_log(self.path, shared=self._shared) else FileState.of(self.path)
+        except (FileNotFoundError, NoIndexError):
             raise NoIndexError(
                 f"the index {self.path} is gone", hint="open another one, or make it again"
             ) from None
-        mode = "ro" if state is None else "immutable"
-        connection = connect(self.path, mode, timeout_ms=self._busy_timeout_ms)
-        try:
-            with translated_errors(self.path):
-                version = connection.execute("PRAGMA user_version").fetchone()[0]
-            verify_version(self.path, version)
-            if version < SCHEMA_VERSION:
-                raise StorageError(
-                    f"index {self.path} has the older schema {version}",
-                    hint="run 'sqlindex refresh' to bring it up to date",
-                )
-        except BaseException:
-            connection.close()
-            raise
-        return connection, state
+        watch = Watch()
+        connection = connect(
+            self.path,
+            "ro" if state is None else "immutable",
+            timeout_ms=self._busy_timeout_ms,
+            watch=watch,
+            makes_temporary=makes_temporary,
+        )
+        return Reader(connection, watch, state)
 
 
 # SQLite counts the locks of a process in memory, and a child inherits the count without the locks:
@@ -262,51 +331,4 @@ def _after_fork() -> None:
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
         before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork
-    )
-
-
-class _FileState:
-    """Identity of an index read without its log: any change shows."""
-
-    __slots__ = ("_values",)
-
-    def __init__(self, values: tuple[int, ...]) -> None:
-        self._values = values
-
-    @classmethod
-    def of(cls, path: Path) -> _FileState:
-        found = os.stat(path)
-        try:
-            log_bytes = os.stat(f"{path}-wal").st_size
-        except OSError:
-            log_bytes = 0
-        return cls((found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, log_bytes))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _FileState) and self._values == other._values
-
-    def __hash__(self) -> int:
-        return hash(self._values)
-
-
-def _may_use_log(path: Path) -> bool:
-    """Whether a reader may open the log; without it the file is read as immutable.
-
-    Sidecars made by another user would lock the owner out, so only the owner creates them.
-
-    Raises:
-        StorageError: the log holds changes and this user cannot read them.
-    """
-    log = Path(f"{path}-wal")
-    shared_memory = Path(f"{path}-shm")
-    if log.exists() and shared_memory.exists():
-        return True
-    is_owner = not hasattr(os, "geteuid") or os.stat(path).st_uid == os.geteuid()
-    if is_owner and os.access(path.parent, os.W_OK):
-        return True
-    if not log.exists() or log.stat().st_size == 0:
-        return False
-    raise StorageError(
-        f"index {path} has unsaved changes in its log, which this user cannot read",
-        hint="let its owner open it once, for example with 'sqlindex status'",
     )

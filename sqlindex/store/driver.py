@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
@@ -25,6 +25,8 @@ from sqlindex.errors import (
     SqlindexError,
     StorageError,
 )
+from sqlindex.store import permissions
+from sqlindex.store.watch import OPERATIONS_PER_LOOK, Watch
 
 MINIMUM_VERSION = (3, 40, 0)
 """STRICT tables (3.37), FTS5 and the statements of this package are tested from here on."""
@@ -75,42 +77,126 @@ class Connection(Protocol):
     def in_transaction(self) -> bool: ...
     def execute(self, sql: str, parameters: Parameters = ..., /) -> Cursor: ...
     def executemany(self, sql: str, parameters: Iterable[Parameters], /) -> Cursor: ...
+    def set_progress_handler(self, handler: Callable[[], int] | None, n: int, /) -> None: ...
     def close(self) -> None: ...
 
 
-def connect(path: Path, mode: str, *, timeout_ms: int = 5_000) -> Connection:
+MAX_VALUE_BYTES = 64 << 20
+"""No row of an index is longer: SQLite refuses to make one, and to load one that a file holds."""
+
+_LIMITS = {"SQLITE_LIMIT_LENGTH": MAX_VALUE_BYTES, "SQLITE_LIMIT_SQL_LENGTH": 1_000_000}
+
+
+def connect(
+    path: Path,
+    mode: str,
+    *,
+    timeout_ms: int = 5_000,
+    watch: Watch | None = None,
+    makes_temporary: bool = False,
+    copies_to: str | None = None,
+) -> Connection:
     """Open the file at `path` in autocommit mode.
+
+    Its statements may do what `store.permissions` allows.
 
     Args:
         path: the index file.
         mode: `rw` (must exist), `ro`, or `immutable` (read-only, locks and log ignored).
         timeout_ms: how long a statement waits for a lock.
+        watch: asked now and then whether a statement shall go on.
+        makes_temporary: also a read-only connection may make temporary tables.
+        copies_to: where `VACUUM INTO` may write, as the statement names it; None for nowhere.
 
     Raises:
         StorageError: the file cannot be opened.
     """
-    query = "mode=ro&immutable=1" if mode == "immutable" else f"mode={mode}"
-    # Only '?', '#' and '%' are special in SQLite's URIs; a byte name that is no UTF-8 stays as it is.
-    uri = f"file:{quote(os.fsencode(path.absolute()))}?{query}"
     with translated_errors(path):
-        connection: Connection = _sqlite.connect(
-            uri,
-            uri=True,
-            isolation_level=None,
-            timeout=timeout_ms / 1_000,
-            check_same_thread=False,
-            cached_statements=256,
-        )
-        connection.execute("PRAGMA trusted_schema=OFF")
-        connection.execute("PRAGMA cell_size_check=ON")
+        connection = _connect(path, mode, timeout_ms)
+        connection.execute("PRAGMA mmap_size=0")
+        if mode != "rw" and not makes_temporary and copies_to is None:
+            connection.execute("PRAGMA query_only=ON")
+        if hasattr(connection, "setlimit"):  # pysqlite3 has none; SQLite's own limit is 1 GB
+            for name, limit in _LIMITS.items():
+                connection.setlimit(getattr(_sqlite, name), limit)
+            # A copy is made by way of an attached file.
+            connection.setlimit(_sqlite.SQLITE_LIMIT_ATTACHED, 0 if copies_to is None else 1)
+        if copies_to is not None:
+            authorizer = permissions.copying(_sqlite, copies_to)
+        elif mode == "rw":
+            authorizer = permissions.writing(_sqlite)
+        else:
+            authorizer = permissions.reading(_sqlite, makes_temporary=makes_temporary)
+        connection.set_authorizer(authorizer)
+        if watch is not None:
+            connection.set_progress_handler(watch, OPERATIONS_PER_LOOK)
+    opened: Connection = connection
+    return opened
+
+
+def _connect(path: Path, mode: str, timeout_ms: int) -> Any:
+    query = "mode=ro&immutable=1" if mode == "immutable" else f"mode={mode}"
+    connection = _sqlite.connect(
+        f"{file_uri(path)}?{query}",
+        uri=True,
+        isolation_level=None,
+        timeout=timeout_ms / 1_000,
+        check_same_thread=False,
+        cached_statements=256,
+    )
+    connection.execute("PRAGMA trusted_schema=OFF")
+    connection.execute("PRAGMA cell_size_check=ON")
     return connection
 
 
-_READS = frozenset(("SQLITE_SELECT", "SQLITE_READ", "SQLITE_RECURSIVE"))
-_READING_PRAGMAS = frozenset(
-    ("data_version", "encoding", "page_size", "schema_version", "table_list", "table_xinfo")
-)
-_FUNCTION_THAT_LOADS_CODE = "load_extension"
+def file_uri(path: Path) -> str:
+    """The name of a file as SQLite takes it, also in statements; any bytes can be in it."""
+    # Only '?', '#' and '%' are special in SQLite's URIs; a byte name that is no UTF-8 stays as it is.
+    return f"file:{quote(os.fsencode(path.absolute()))}"
+
+
+_COPY_STEP_PAGES = 256
+_OK, _BUSY, _LOCKED = 0, 5, 6
+_INTERRUPT_OPCODES = 50_000
+"""Steps of SQLite's machine between two looks: a few milliseconds."""
+
+
+def copy_pages(origin: Connection, target: Connection, step: Callable[[int, int], None]) -> None:
+    """Let `target` hold what `origin` reads, page by page, in one transaction of the target.
+
+    Inside a read transaction of `origin` all pages are of that moment, whatever others write. In
+    WAL mode readers of the target go on with what it held before.
+
+    Args:
+        origin: opened by `connect`, with at least two pages.
+        target: opened by `connect`, not in a transaction.
+        step: called with (pages copied, pages in all) after every MB, at least once before the
+            commit; what it raises undoes the whole copy.
+
+    Raises:
+        DatabaseError: the disk is full or failing, or another connection writes the target.
+    """
+    total = origin.execute("PRAGMA page_count").fetchone()[0]
+    copying: Any = origin
+
+    def report(status: int, remaining: int, pages: int) -> None:
+        if status == _OK:
+            step(pages - remaining, pages)
+        elif status in (_BUSY, _LOCKED):
+            # The busy time-out has passed; the driver itself would try again for ever.
+            raise _sqlite.OperationalError("database is locked")
+
+    copying.backup(target, pages=min(_COPY_STEP_PAGES, total - 1), progress=report)
+
+
+@contextmanager
+def interrupted_if(connection: Connection, is_wanted: Callable[[], bool]) -> Iterator[None]:
+    """Let a long statement in the block end with an error soon after `is_wanted` says so."""
+    connection.set_progress_handler(lambda: int(is_wanted()), _INTERRUPT_OPCODES)
+    try:
+        yield
+    finally:
+        connection.set_progress_handler(None, _INTERRUPT_OPCODES)
 
 
 def connect_foreign(path: Path, *, is_immutable: bool, timeout_ms: int) -> Connection:
@@ -129,27 +215,14 @@ def connect_foreign(path: Path, *, is_immutable: bool, timeout_ms: int) -> Conne
     """
     query = "mode=ro&immutable=1" if is_immutable else "mode=ro"
     connection = _sqlite.connect(
-        f"file:{quote(os.fsencode(path.absolute()))}?{query}",
+        f"{file_uri(path)}?{query}",
         uri=True,
         isolation_level=None,
         timeout=timeout_ms / 1_000,
     )
     for pragma in ("query_only=ON", "trusted_schema=OFF", "cell_size_check=ON"):
         connection.execute(f"PRAGMA {pragma}")
-    reads = {getattr(_sqlite, name) for name in _READS}
-
-    def authorize(action: int, first: str | None, second: str | None, *_: object) -> int:
-        is_allowed = (
-            action in reads
-            or (action == _sqlite.SQLITE_FUNCTION and second != _FUNCTION_THAT_LOADS_CODE)
-            or (action == _sqlite.SQLITE_PRAGMA and first in _READING_PRAGMAS)
-            # How SQLite declares the columns of a virtual table that is only read.
-            or (action == _sqlite.SQLITE_UPDATE and first == "sqlite_master")
-        )
-        allowed: int = _sqlite.SQLITE_OK if is_allowed else _sqlite.SQLITE_DENY
-        return allowed
-
-    connection.set_authorizer(authorize)
+    connection.set_authorizer(permissions.reading(_sqlite, pragmas=permissions.FOREIGN_PRAGMAS))
     foreign: Connection = connection
     return foreign
 
@@ -230,6 +303,11 @@ def translate(exc: Exception, path: Path) -> SqlindexError:
             f"reading or writing index {path} failed: {text}",
             hint="check the disk, then run 'sqlindex check'",
         )
+    if text == "string or blob too big":
+        return CorruptIndexError(
+            f"index {path} holds, or was to hold, a value of more than {MAX_VALUE_BYTES >> 20} MB",
+            hint="run 'sqlindex check'; a document's fields must be smaller",
+        )
     if any(words in text for words in ("too complex", "too large", "too many", "too big")):
         return FilterError(
             f"the request is more than SQLite takes: {text}", hint="use fewer or shorter filters"
@@ -248,14 +326,14 @@ def read_header(path: Path) -> tuple[int, int]:
     Raises:
         NotAnIndexError: not an SQLite file.
     """
-    connection = connect(path, "immutable")
-    try:
-        with translated_errors(path):
+    with translated_errors(path):
+        connection = _connect(path, "immutable", 0)
+        try:
             # While a checkpoint runs, or after one that met a full disk, page 1 may count more pages
             # than the file has yet; without this SQLite calls that malformed.
             connection.execute("PRAGMA writable_schema=ON")
             application_id = connection.execute("PRAGMA application_id").fetchone()[0]
             user_version = connection.execute("PRAGMA user_version").fetchone()[0]
-    finally:
-        connection.close()
+        finally:
+            connection.close()
     return application_id, user_version

@@ -17,7 +17,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -47,6 +47,7 @@ class _Description:
 
 _guard = threading.Lock()
 _descriptions: dict[Path, _Description] = {}
+_abandoned: deque[Hold] = deque()
 
 
 class Hold:
@@ -68,20 +69,42 @@ class Hold:
 
     def release(self) -> None:
         """Let the generation be collected; harmless when it was released before."""
+        if self.is_held:
+            with _guard:
+                self._release()
+                _release_abandoned()
+
+    def abandon(self) -> None:
+        """Release from a finalizer, which may run in the midst of anything: now if that can be, else
+        with the next hold or release."""
+        if not self.is_held:
+            return
+        _abandoned.append(self)
+        if _guard.acquire(blocking=False):
+            try:
+                _release_abandoned()
+            finally:
+                _guard.release()
+
+    def _release(self) -> None:
         if not self.is_held:
             return
         self._is_released = True
-        with _guard:
-            held = _descriptions.get(self._path)
-            if held is None:
-                return
-            held.holds[self.generation] -= 1
-            if held.holds[self.generation] == 0:
-                del held.holds[self.generation]
-                unlock(held.descriptor, generation_byte(self.generation))
-            if not held.holds:
-                del _descriptions[self._path]
-                close_lock_file(held.descriptor)
+        held = _descriptions.get(self._path)
+        if held is None:
+            return
+        held.holds[self.generation] -= 1
+        if held.holds[self.generation] == 0:
+            del held.holds[self.generation]
+            unlock(held.descriptor, generation_byte(self.generation))
+        if not held.holds:
+            del _descriptions[self._path]
+            close_lock_file(held.descriptor)
+
+
+def _release_abandoned() -> None:
+    while _abandoned:
+        _abandoned.popleft()._release()
 
 
 def hold(index_path: Path, generation: int) -> Hold:
@@ -107,6 +130,7 @@ def _try_hold(index_path: Path, path: Path, generation: int) -> bool:
     if not HAS_SHARED_LOCKS:
         return True
     with _guard:
+        _release_abandoned()
         held = _descriptions.get(path)
         if held is not None and not is_file_at(held.descriptor, path):
             raise StorageError(
@@ -132,7 +156,7 @@ def _try_hold(index_path: Path, path: Path, generation: int) -> bool:
 def _open_to_hold(index_path: Path, path: Path) -> int | None:
     """A descriptor of the lock file; None if there is none and none can be made here."""
     try:
-        return open_lock_file(path, os.O_RDONLY)  # shared locks need no right to write
+        return open_lock_file(index_path, os.O_RDONLY)  # shared locks need no right to write
     except FileNotFoundError:
         pass
     except OSError as exc:
@@ -145,7 +169,7 @@ def _open_to_hold(index_path: Path, path: Path) -> int | None:
     if not is_owner:
         return None
     try:
-        return open_lock_file(path, os.O_RDWR | os.O_CREAT)
+        return open_lock_file(index_path, os.O_RDWR | os.O_CREAT)
     except OSError:
         return None
 
@@ -160,8 +184,7 @@ def excluded(index_path: Path, generations: Iterable[int]) -> Iterator[list[int]
     if not wanted or not HAS_SHARED_LOCKS:
         yield wanted
         return
-    path = lock_path(index_path)
-    descriptor = open_lock_file(path, os.O_RDWR | os.O_CREAT)
+    descriptor = open_lock_file(index_path, os.O_RDWR | os.O_CREAT)
     free: list[int] = []
     try:
         for generation in wanted:

@@ -52,6 +52,13 @@ _CLEAR = {
     "a": "INSERT INTO chunk_fts_a(chunk_fts_a) VALUES('delete-all')",
     "b": "INSERT INTO chunk_fts_b(chunk_fts_b) VALUES('delete-all')",
 }
+_MERGE_STEP_PAGES = 500
+"""FTS5's pages that one step of a merge writes: about 2 MB."""
+_MERGE = {
+    "a": "INSERT INTO chunk_fts_a(chunk_fts_a, rank) VALUES('merge', ?)",
+    "b": "INSERT INTO chunk_fts_b(chunk_fts_b, rank) VALUES('merge', ?)",
+}
+_TOTAL_CHANGES = "SELECT total_changes()"
 _MATCH = {
     "a": "SELECT rowid, -bm25(chunk_fts_a, :title, :headings, :body, :tags, :path) AS score "
     "FROM chunk_fts_a WHERE chunk_fts_a MATCH :match ORDER BY score DESC, rowid",
@@ -101,6 +108,22 @@ def delete_rows(connection: Connection, table: LexicalTable, rows: Sequence[Row]
 def clear_table(connection: Connection, table: LexicalTable) -> None:
     """Empty a lexical table."""
     connection.execute(_CLEAR[table])
+
+
+def merge_step(connection: Connection, table: LexicalTable, *, is_first: bool) -> bool:
+    """Do one bounded step of merging a table's segments into one; whether there is more to do.
+
+    Deleted rows keep their terms in the file until the segments that say so have met; in one segment
+    there are none left.
+
+    Args:
+        is_first: begin a merge of all segments there are, instead of going on with one.
+    """
+    before = connection.execute(_TOTAL_CHANGES).fetchone()[0]
+    pages = -_MERGE_STEP_PAGES if is_first else _MERGE_STEP_PAGES
+    connection.execute(_MERGE[table], (pages,))
+    # FTS5's own sign that nothing was merged: the statement changed no row but its own.
+    return bool(connection.execute(_TOTAL_CHANGES).fetchone()[0] - before >= 2)
 
 
 def matches(

@@ -1,4 +1,4 @@
-"""Links and the names that they can use, as the head holds them."""
+"""Links and the names that they can use, as a generation holds them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import NamedTuple
 
 from sqlindex.model.links import document_keys
 from sqlindex.store.driver import Connection, Row, Value
+from sqlindex.store.snapshot import LIVE
 from sqlindex.store.stored_json import read_texts
 
 
 class DocumentPlace(NamedTuple):
-    """A live document as links see it."""
+    """A document of a generation as links see it."""
 
     source_id: int
     source: str
@@ -40,7 +41,7 @@ _COLUMNS = """
     d.source_id, s.name, s.kind, s.root, d.document_id, d.path, d.title, d.uri, d.parse_id, p.aliases
 """
 _JOINS = "JOIN source s USING(source_id) JOIN parse p USING(parse_id)"
-_LIVE = "d.born IS NOT NULL AND d.died IS NULL"
+_LIVE = f"d.born IS NOT NULL AND {LIVE}"
 _BY_ID = f"""
     SELECT {_COLUMNS} FROM document_version d {_JOINS}
     WHERE d.source_id = :source_id AND d.document_id IN (SELECT value FROM json_each(:paths)) AND {_LIVE}
@@ -112,23 +113,36 @@ def wrong_names(connection: Connection) -> list[int]:
     return wrong
 
 
-def place_of(connection: Connection, source: str, document_id: str) -> DocumentPlace:
-    """The live document of that identity; there must be one."""
-    parameters = {"source": source, "document_id": document_id}
+def place_of(
+    connection: Connection, generation: int, source: str, document_id: str
+) -> DocumentPlace:
+    """The generation's document of that identity; there must be one."""
+    parameters: dict[str, Value] = {
+        "generation": generation,
+        "source": source,
+        "document_id": document_id,
+    }
     return _place(connection.execute(_OF_DOCUMENT, parameters).fetchone())
 
 
-def places(connection: Connection, source_id: int, paths: Collection[str]) -> list[DocumentPlace]:
-    """Live documents of a source whose id is one of `paths`, then those whose path is one."""
-    parameters: dict[str, Value] = {"source_id": source_id, "paths": _json(paths)}
+def places(
+    connection: Connection, generation: int, source_id: int, paths: Collection[str]
+) -> list[DocumentPlace]:
+    """Documents of a source whose id is one of `paths`, then those whose path is one."""
+    parameters: dict[str, Value] = {
+        "generation": generation,
+        "source_id": source_id,
+        "paths": _json(paths),
+    }
     rows = connection.execute(_BY_ID, parameters).fetchall()
     rows += connection.execute(_BY_PATH, parameters).fetchall()
     return [_place(row) for row in rows]
 
 
-def named_places(connection: Connection, key: str) -> list[DocumentPlace]:
-    """Live documents with a name of that key, by source and id."""
-    return [_place(row) for row in connection.execute(_NAMED, {"key": key})]
+def named_places(connection: Connection, generation: int, key: str) -> list[DocumentPlace]:
+    """Documents of the generation with a name of that key, by source and id."""
+    parameters: dict[str, Value] = {"generation": generation, "key": key}
+    return [_place(row) for row in connection.execute(_NAMED, parameters)]
 
 
 def roots(connection: Connection) -> list[tuple[int, str]]:
@@ -143,10 +157,14 @@ def links_of(connection: Connection, parse_id: int) -> list[LinkRow]:
 
 
 def links_towards(
-    connection: Connection, source_id: int, keys: Collection[str]
+    connection: Connection, generation: int, source_id: int, keys: Collection[str]
 ) -> list[tuple[DocumentPlace, LinkRow]]:
-    """Live links with one of those keys that may lead into a source, by source, id and position."""
-    parameters: dict[str, Value] = {"source_id": source_id, "keys": _json(keys)}
+    """Links with one of those keys that may lead into a source, by source, id and position."""
+    parameters: dict[str, Value] = {
+        "generation": generation,
+        "source_id": source_id,
+        "keys": _json(keys),
+    }
     return [(_place(row[:10]), _link(row[10:])) for row in connection.execute(_TOWARDS, parameters)]
 
 

@@ -70,7 +70,7 @@ class WriterLock:
 
     def _try(self, purpose: str) -> bool:
         try:
-            descriptor = open_lock_file(self._path, os.O_RDWR | os.O_CREAT)
+            descriptor = open_lock_file(self._index_path, os.O_RDWR | os.O_CREAT)
         except OSError as exc:
             raise StorageError(
                 f"cannot open lock file {self._path}: {exc.strerror}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator
 from contextlib import suppress
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from sqlindex.errors import StorageError
+from sqlindex.store.backup import back_up_schema, schema_backup
 from sqlindex.store.driver import (
     Connection,
     connect,
@@ -17,10 +19,13 @@ from sqlindex.store.driver import (
     translated_errors,
 )
 from sqlindex.store.header import APPLICATION_ID
+from sqlindex.store.new_file import new_file, remove_database
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
+
+_logger = logging.getLogger(__name__)
 
 PAGE_SIZE = 4_096
 """Smallest log for a small publish; see docs/decisions/0003-page-size.md."""
@@ -65,24 +70,12 @@ def _folder() -> Traversable:
 def create(path: Path) -> None:
     """Make a new, empty index at `path`, complete from the first moment it has that name.
 
-    The file is built under a temporary name in the same folder with mode 0600 and then linked into
-    place, so a crash leaves no half-made index and of several processes one wins.
-
     Raises:
-        FileExistsError: something is at `path` already.
+        FileExistsError: something is at `path` already; of several processes one wins.
         StorageError: the folder cannot be written.
     """
-    import secrets
-
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.new")
-    try:
-        try:
-            os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-        except OSError as exc:
-            raise StorageError(
-                f"cannot create index {path}: {exc.strerror}",
-                hint="check the folder's name and permissions",
-            ) from exc
+    _remove_leftovers(path)
+    with new_file(path) as temporary:
         connection = connect(temporary, "rw")
         try:
             with translated_errors(path):
@@ -94,27 +87,73 @@ def create(path: Path) -> None:
                 connection.execute("PRAGMA journal_mode=WAL")
         finally:
             connection.close()
-        try:
-            os.link(temporary, path)
-        except FileExistsError:
-            raise
-        except OSError:
-            # A file system without hard links; O_EXCL keeps the promise that nothing is overwritten.
-            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-            os.replace(temporary, path)
-    finally:
-        for suffix in ("", "-wal", "-shm", "-journal"):
-            with suppress(OSError):
-                os.unlink(f"{temporary}{suffix}")
 
 
-def apply_pending(connection: Connection, *, from_version: int) -> int:
+def bring_up_to_date(path: Path, connection: Connection, *, from_version: int) -> None:
+    """Migrate an older index, which only its writer does, and keep a copy of how it was.
+
+    The copy is `NAME.schemaN.bak` beside the index. It stays until the next migration or until its
+    owner removes it. A failure or a kill leaves the index with its old schema, as it was.
+
+    Args:
+        connection: the writer's.
+
+    Raises:
+        StorageError: no space for the copy, or the disk is failing.
+        LockedError: an earlier copy of that name is in use.
+    """
+    kept = back_up_schema(path, from_version)
+    with translated_errors(path):
+        version = apply_pending(connection, from_version=from_version)
+    for earlier in range(1, from_version):
+        remove_database(schema_backup(path, earlier))
+    # A warning, so that it is told also where nobody has set logging up.
+    _logger.warning(
+        "the index was brought from schema %d to %d; a copy of how it was is kept beside it as %s",
+        from_version,
+        version,
+        kept.name,
+        extra={"event": "index.migrated", "from_schema": from_version, "to_schema": version},
+    )
+
+
+_LEFT_OVER_AFTER_S = 3_600
+"""Making an index takes milliseconds: an older temporary file belongs to a process that was killed."""
+
+
+def _remove_leftovers(path: Path) -> None:
+    """Remove temporary files of killed processes that were making this index."""
+    import re
+    import time
+
+    ours = re.compile(rf"\.{re.escape(path.name)}\.[0-9a-f]{{12}}\.new(-wal|-shm|-journal)?")
+    now = time.time()
+    with suppress(OSError):  # what cannot be listed or removed harms nobody
+        for entry in os.scandir(path.parent):
+            if ours.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
+                age_s = now - entry.stat(follow_symlinks=False).st_mtime
+                if age_s > _LEFT_OVER_AFTER_S:
+                    os.unlink(entry)
+
+
+def apply_pending(
+    connection: Connection, *, from_version: int, to_version: int | None = None
+) -> int:
     """Apply the migrations after `from_version` in one transaction.
+
+    Args:
+        connection: outside of a transaction.
+        from_version: the schema version that the file has.
+        to_version: the last migration to apply; all if None.
 
     Returns:
         The schema version afterwards.
     """
-    pending = [m for m in migrations() if m.number > from_version]
+    pending = [
+        m
+        for m in migrations()
+        if m.number > from_version and (to_version is None or m.number <= to_version)
+    ]
     if not pending:
         return from_version
     connection.execute("BEGIN IMMEDIATE")

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from sqlindex.errors import CorruptIndexError
 from sqlindex.store.driver import Connection, connect, translated_errors
+from sqlindex.store.expected_schema import verify_schema
 from sqlindex.store.header import SCHEMA_VERSION, verify_version
-from sqlindex.store.migrate import apply_pending
+from sqlindex.store.migrate import bring_up_to_date
+from sqlindex.store.opening import log_bytes_of
 
 LOG_LIMIT_BYTES = 16_000_000
 """The writer asks for a truncating checkpoint once the log is longer."""
@@ -19,16 +19,6 @@ LOG_WAIT_MS = 500
 """How long that checkpoint waits for the readers of the moment."""
 
 WRITER_CACHE_KIB = 32_768
-
-
-OUR_TRIGGERS = {
-    "version_frozen",
-    "version_staged_first",
-    "version_kept",
-    "version_names",
-    "version_gone",
-}
-_TRIGGERS = "SELECT name FROM sqlite_schema WHERE type = 'trigger'"
 
 
 class Patience:
@@ -58,23 +48,16 @@ class Writer:
                 self.connection.execute(f"PRAGMA {pragma}")
             version = self.connection.execute("PRAGMA user_version").fetchone()[0]
             verify_version(path, version)
+            # Whatever is attached to our tables would run with our next write.
+            verify_schema(self.connection, path, version)
             # A copy made by VACUUM INTO or .backup is no longer in WAL mode.
             self.connection.execute("PRAGMA journal_mode=WAL").fetchone()
             if version < SCHEMA_VERSION:
-                apply_pending(self.connection, from_version=version)
-            self._refuse_foreign_triggers()
+                bring_up_to_date(path, self.connection, from_version=version)
         except BaseException:
-            self.connection.close()
+            # Refused files stay as they are: closing last would copy the log into the file.
+            self._close_before_a_reader()
             raise
-
-    def _refuse_foreign_triggers(self) -> None:
-        """A trigger that somebody added would run with our next write."""
-        found = {row[0] for row in self.connection.execute(_TRIGGERS)}
-        if found - OUR_TRIGGERS:
-            raise CorruptIndexError(
-                f"index {self.path} has foreign triggers: {', '.join(sorted(found - OUR_TRIGGERS))}",
-                hint="drop them with the sqlite3 shell, or restore a backup",
-            )
 
     @contextmanager
     def transaction(self, *, durable: bool = False) -> Iterator[Connection]:
@@ -98,19 +81,26 @@ class Writer:
 
     def bound_log(self) -> None:
         """Checkpoint when the log has grown."""
-        if self._log_bytes() > LOG_LIMIT_BYTES:
+        if self.log_bytes() > LOG_LIMIT_BYTES:
             self._checkpoint()
 
-    def _log_bytes(self) -> int:
-        try:
-            return os.stat(f"{self.path}-wal").st_size
-        except OSError:
-            return 0
+    def empty_log(self) -> bool:
+        """Copy the whole log into the file and cut it to nothing.
+
+        Returns:
+            False if a reader still needs what is in the log; nothing is lost then.
+        """
+        self._checkpoint()
+        return self.log_bytes() == 0
+
+    def log_bytes(self) -> int:
+        """Length of the log on disk."""
+        return log_bytes_of(self.path)
 
     def _checkpoint(self) -> None:
         # PASSIVE copies what no reader needs, without waiting.
         self.connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
-        log_bytes = self._log_bytes()
+        log_bytes = self.log_bytes()
         # Readers that overlap without a gap would let the log grow for ever: past the limit the
         # checkpoint waits until those of the moment have ended. Past a wait in vain, one is stuck,
         # and the next wait comes only when the log has grown as much again.
@@ -132,12 +122,16 @@ class Writer:
         Whoever closes last deletes the sidecars if it may write; a read-only handle that outlives
         the writer keeps them, so that readers who may not create them can still open the index.
         """
+        with suppress(Exception):  # what was committed is in the log; the next writer copies it
+            self._checkpoint()
+        self._close_before_a_reader()
+
+    def _close_before_a_reader(self) -> None:
         keeper: Connection | None = None
         try:
-            with suppress(Exception):  # what was committed is in the log; the next writer copies it
-                self._checkpoint()
+            with suppress(Exception):
                 keeper = connect(self.path, "ro")
-                keeper.execute("SELECT generation FROM head").fetchone()
+                keeper.execute("PRAGMA user_version").fetchone()
         finally:
             self.connection.close()
             if keeper is not None:

@@ -16,12 +16,12 @@ PACKAGE = Path(__file__).resolve().parents[2] / "sqlindex"
 LEVEL_BY_PART = {
     "errors": -1,
     **dict.fromkeys(("model", "config", "cancellation", "dates"), 0),
-    **dict.fromkeys(("ports", "filetypes", "rendering"), 1),
+    **dict.fromkeys(("ports", "filetypes", "rendering", "mounts"), 1),
     **dict.fromkeys(("store", "analysis", "chunking"), 2),
     **dict.fromkeys(("sources", "parsing", "embedding", "indexing", "search"), 3),
     # One level in three files: adapters meet pipelines, the state, and the public class over both.
     "wiring": 4,
-    **dict.fromkeys(("overview", "registration"), 5),
+    **dict.fromkeys(("overview", "registration", "snapshot"), 5),
     "index": 6,
     **dict.fromkeys(("evaluation", "testing"), 7),
     "cli": 8,  # its eval command runs the evaluation

@@ -13,12 +13,15 @@ from .blocks import matches_output, run_blocks, runnable_blocks
 REPOSITORY = Path(__file__).resolve().parents[2]
 PAGES = (
     "docs/tutorial/first-index.md",
+    pytest.param("docs/how-to/back-up-and-compact.md", marks=pytest.mark.req("A-17", "D-13")),
     "docs/how-to/embed-in-an-application.md",
     pytest.param("docs/how-to/index-a-database-table.md", marks=pytest.mark.req("A-4")),
     pytest.param("docs/how-to/inspect-with-sql.md", marks=pytest.mark.req("D-6")),
     pytest.param("docs/how-to/index-folders.md", marks=pytest.mark.req("A-2", "A-3", "A-13")),
+    pytest.param("docs/how-to/purge-a-document.md", marks=pytest.mark.req("D-13")),
     "docs/how-to/refresh-unattended.md",
     "docs/how-to/run-offline.md",
+    pytest.param("docs/how-to/time-travel.md", marks=pytest.mark.req("D-2")),
 )
 
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from sqlindex import Index
 from sqlindex.cancellation import CancelToken
 from sqlindex.config import IndexConfig, Retention
-from sqlindex.errors import CancelledError
+from sqlindex.errors import CancelledError, UnknownDocumentError
 from sqlindex.indexing.report import Progress
 from sqlindex.sources.memory import Document, MemorySource
 from sqlindex.store.driver import read_header
@@ -245,3 +246,20 @@ COLLECT = register(
     lambda index, _: index.collect(Retention(generations=1, vector_days=0)),
 )
 ROLLBACK = register("rollback", three_generations, lambda index, _: index.rollback(1))
+
+
+def purge_gone(index: Index, _: Path) -> None:
+    """Purge a document, or finish that."""
+    no_more: tuple[str, ...] = ()
+    for names in ("gone.md", no_more):
+        with suppress(UnknownDocumentError):
+            index.purge(names)
+
+
+COMPACT = register("compact", three_generations, lambda index, _: index.compact())
+COMPACT_FULL = register("compact-full", three_generations, lambda index, _: index.compact("full"))
+PURGE = register("purge", notes, purge_gone)
+BACKUP = register(
+    "backup", notes, lambda index, folder: index.backup(folder / "backup.db", force=True)
+)
+TAG = register("tag", three_generations, lambda index, _: index.tag("first", 1, force=True))

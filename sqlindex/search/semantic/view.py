@@ -34,6 +34,13 @@ class GenerationView:
     by_slot: npt.NDArray[np.int64]
     table: VectorTable
 
+    @property
+    def nbytes(self) -> int:
+        """Memory that it takes."""
+        table = self.table
+        arrays = (self.slots, self.rows, self.by_slot, table.text_ids, table.norms, table.vectors)
+        return sum(array.nbytes for array in arrays)
+
     @classmethod
     def read(
         cls, connection: Connection, generation: int, space_id: int, cancel: CancelToken

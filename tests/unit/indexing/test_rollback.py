@@ -9,7 +9,7 @@ import pytest
 
 from sqlindex import Index, Retention
 from sqlindex.config import IndexConfig
-from sqlindex.errors import DuplicateError, GenerationGoneError
+from sqlindex.errors import DuplicateError, GenerationGoneError, UnknownGenerationError
 from sqlindex.sources.memory import Document
 from sqlindex.testing import HashingEmbedder
 from tests.faults import observe
@@ -142,6 +142,6 @@ def test_a_generation_that_is_gone_cannot_come_back(index: Index, shell: Shell) 
     index.collect(Retention(generations=1))
     with pytest.raises(GenerationGoneError):
         index.rollback(1)
-    with pytest.raises(GenerationGoneError):
+    with pytest.raises(UnknownGenerationError):
         index.rollback(77)
     assert shell(index.path, "SELECT count(*) FROM build") == ["0"]

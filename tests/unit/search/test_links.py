@@ -224,10 +224,11 @@ def test_the_shell_lists_links_and_possible_backlinks(
 @pytest.mark.parametrize(
     ("statement", "parameters"),
     [
-        (links._BY_ID, {"source_id": 1, "paths": "[]"}),
-        (links._BY_PATH, {"source_id": 1, "paths": "[]"}),
-        (links._NAMED, {"key": "a"}),
-        (links._TOWARDS, {"source_id": 1, "keys": "[]"}),
+        (links._BY_ID, {"generation": 1, "source_id": 1, "paths": "[]"}),
+        (links._BY_PATH, {"generation": 1, "source_id": 1, "paths": "[]"}),
+        (links._NAMED, {"generation": 1, "key": "a"}),
+        (links._TOWARDS, {"generation": 1, "source_id": 1, "keys": "[]"}),
+        (links._OF_DOCUMENT, {"generation": 1, "source": "a", "document_id": "a"}),
         ("SELECT * FROM v_backlink WHERE document_id = :id", {"id": "a"}),
     ],
 )

@@ -13,14 +13,14 @@ from pathlib import Path
 import pytest
 
 from sqlindex.errors import SourceError
-from sqlindex.sources.filesystem import FolderSource
-from sqlindex.sources.mounts import (
+from sqlindex.mounts import (
     filesystem_of,
     is_network,
     mounts_below,
     parse_mounts,
     read_mounts,
 )
+from sqlindex.sources.filesystem import FolderSource
 
 TABLE = rb"""21 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
 22 21 0:20 / /proc rw - proc proc rw
@@ -132,7 +132,7 @@ def test_a_stat_from_a_network_file_system_is_not_trusted(
     table.write_text(
         f"1 0 8:1 / / rw - ext4 /dev/sda rw\n2 1 0:9 / {root}{at} rw - {type_name} x rw\n"
     )
-    monkeypatch.setattr("sqlindex.sources.mounts.MOUNT_TABLE", str(table))
+    monkeypatch.setattr("sqlindex.mounts.MOUNT_TABLE", str(table))
     source = FolderSource("s", str(root))
     assert source.filesystem == ("ext4" if at else type_name)
     assert source.trusts_stat is trusted
@@ -143,7 +143,7 @@ def test_a_stat_from_a_network_file_system_is_not_trusted(
 def test_a_system_without_a_table_of_mounts_is_trusted(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sqlindex.sources.mounts.MOUNT_TABLE", str(root / "fehlt"))
+    monkeypatch.setattr("sqlindex.mounts.MOUNT_TABLE", str(root / "fehlt"))
     assert read_mounts() == ()
     source = FolderSource("s", str(root))
     assert source.filesystem is None

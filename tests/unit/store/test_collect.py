@@ -228,3 +228,16 @@ def test_a_damaged_text_is_not_deleted_with_pieces_of_another(index: Index) -> N
         connection.execute("DELETE FROM content_piece WHERE piece_id = 1")
         connection.execute("DELETE FROM content WHERE content_id = 1")
     file.close()
+
+
+@pytest.mark.req("A-30")
+@pytest.mark.needs_root
+def test_the_lock_file_that_root_makes_belongs_to_the_owner_of_the_index(index: Index) -> None:
+    Path(f"{index.path}-lock").unlink(missing_ok=True)
+    os.chown(index.path, 65_534, 65_534)
+    file = IndexFile.open(index.path, make=False, busy_timeout_ms=1_000, trust_owner=True)
+    with file.writing("as root"):
+        assert os.stat(f"{index.path}-lock").st_uid == 65_534
+    file.close()
+    for suffix in ("", "-wal", "-shm", "-lock"):
+        os.chown(f"{index.path}{suffix}", 0, 0)

@@ -1,7 +1,8 @@
 """Which file system a path is on, from the kernel's table of mounts; only Linux has one to read.
 
 What depends on it: on a network file system a stat comes from a cache that may be seconds or
-minutes old, so an unchanged stat is no sign that the bytes are unchanged.
+minutes old, so an unchanged stat is no sign that the bytes are unchanged; and where another kernel
+serves the same files, locks and shared memory do not reach the programs there.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 MOUNT_TABLE = "/proc/self/mountinfo"
 
@@ -60,11 +61,25 @@ _NETWORK_TYPES = frozenset(
         "sshfs",
     )
 )
+_HOST_TYPES = frozenset(
+    (
+        "9p",
+        "drvfs",
+        "fakeowner",
+        "fuse.grpcfuse",
+        "fuse.vmhgfs-fuse",
+        "prl_fs",
+        "vboxsf",
+        "virtiofs",
+        "vmhgfs",
+    )
+)
+"""Folders that a virtual machine's or container's host lends, and uses itself as well."""
+
 _ESCAPED = re.compile(rb"\\([0-7]{3})")
 
 
-@dataclass(frozen=True, slots=True)
-class Mount:
+class Mount(NamedTuple):
     """One line of the table.
 
     Attributes:
@@ -142,3 +157,11 @@ def is_network(type_name: str | None) -> bool:
     Shares of a virtual machine's own host (`9p`, `virtiofs`) are not counted.
     """
     return type_name is not None and type_name.removeprefix("fuse.") in _NETWORK_TYPES
+
+
+def is_shared_with_other_kernels(type_name: str | None) -> bool:
+    """Whether programs under another kernel may have the same files open; no for an unknown type.
+
+    Network file systems, and the folders that a virtual machine's host lends to it.
+    """
+    return is_network(type_name) or type_name in _HOST_TYPES

@@ -1,0 +1,80 @@
+"""Views of generations that were searched lately, so that searches in turn do not read them anew."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from threading import Lock
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from sqlindex.search.semantic.view import GenerationView
+
+OLDER_BYTES = 256_000_000
+"""What views of generations behind the head may take together, beyond the last one used."""
+
+OLDER_VIEWS = 8
+
+
+class ViewKey(NamedTuple):
+    """Device and inode of the file, generation and vector space."""
+
+    device: int
+    inode: int
+    generation: int
+    space_id: int
+
+
+class ViewCache:
+    """Holds the head's view, and those of older generations by last use; safe for threads.
+
+    Memory: each view takes 4 × dimensions bytes for each distinct text and 24 for each chunk. Kept
+    are the head's, the last used one of an older generation whatever its size, and further older
+    ones as long as all of them take no more than 256 MB. Whoever never asks for an older generation
+    holds one view.
+    """
+
+    def __init__(self) -> None:
+        self._guard = Lock()
+        self._head: tuple[ViewKey, GenerationView] | None = None
+        self._older: OrderedDict[ViewKey, GenerationView] = OrderedDict()
+
+    def view(
+        self, key: ViewKey, read: Callable[[], GenerationView], *, is_head: bool
+    ) -> GenerationView:
+        """The view of that key; of several threads one reads it, the others wait."""
+        with self._guard:
+            self._drop_other_files(key)
+            if self._head is not None and self._head[0] == key:
+                view = self._head[1]
+                if not is_head:  # it was, and is asked for by number now
+                    self._head = None
+                    self._keep_older(key, view)
+                return view
+            found = self._older.get(key)
+            if found is not None:
+                self._older.move_to_end(key)
+                return found
+            if is_head:
+                self._head = None  # the old one's memory first
+            view = read()
+            if is_head:
+                self._head = (key, view)
+            else:
+                self._keep_older(key, view)
+            return view
+
+    def _keep_older(self, key: ViewKey, view: GenerationView) -> None:
+        self._older[key] = view
+        while len(self._older) > 1 and (
+            len(self._older) > OLDER_VIEWS
+            or sum(kept.nbytes for kept in self._older.values()) > OLDER_BYTES
+        ):
+            self._older.popitem(last=False)
+
+    def _drop_other_files(self, key: ViewKey) -> None:
+        """Another file may have the name now, with other generations of the same numbers."""
+        if self._head is not None and self._head[0][:2] != key[:2]:
+            self._head = None
+        for other in [other for other in self._older if other[:2] != key[:2]]:
+            del self._older[other]
