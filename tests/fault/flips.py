@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import importlib
 import json
 import os
 import random
@@ -143,7 +144,8 @@ def _answers(db: Path) -> str:
 
 def _rows(db: Path) -> dict[str, str]:
     """A digest of every table's rows and of the schema."""
-    with closing(driver.connect(db, "ro")) as connection:
+    library: Any = importlib.import_module(driver.driver_name)
+    with closing(library.connect(f"file:{db}?mode=ro", uri=True)) as connection:
         schema = "SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY name"
         names = "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name"
         tables = [row[0] for row in connection.execute(names).fetchall()]

@@ -260,6 +260,6 @@ COMPACT = register("compact", three_generations, lambda index, _: index.compact(
 COMPACT_FULL = register("compact-full", three_generations, lambda index, _: index.compact("full"))
 PURGE = register("purge", notes, purge_gone)
 BACKUP = register(
-    "backup", notes, lambda index, folder: index.backup(folder / "backup.db", force=True)
+    "backup", notes, lambda index, _: index.backup(index.path.with_name("backup.db"), force=True)
 )
 TAG = register("tag", three_generations, lambda index, _: index.tag("first", 1, force=True))

@@ -15,6 +15,9 @@ from tests.fault.operations import OPERATIONS, REFRESH, STAGED, Operation, look,
 from tests.fault.vfs import FaultAt
 from tests.faults import copy_index, folder_in_memory
 
+# apsw tells of a failure a second time when a copy that failed is put away.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
 STRIDE = 24
 
 

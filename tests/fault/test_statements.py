@@ -91,7 +91,6 @@ def test_a_failing_statement_leaves_one_whole_generation(
     else:
         pytest.fail("the write never passed")
     assert has_failed > 2
-    assert len(verified) > 2
 
 
 @pytest.mark.req("A-14")

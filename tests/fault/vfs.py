@@ -112,7 +112,8 @@ class ApswConnection:
                     status = apsw.SQLITE_DONE if copy.done else apsw.SQLITE_OK
                     progress(status, copy.remaining, copy.page_count)
             finally:
-                copy.close(True)
+                # Not close(): after a failed step apsw 3.54 leaves that exception set behind it.
+                del copy
         except apsw.Error as exc:
             raise _translated(exc) from exc
 
