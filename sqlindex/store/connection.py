@@ -11,12 +11,12 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sqlindex.cancellation import CancelToken
+from sqlindex.cancellation import NEVER, CancelToken
 from sqlindex.errors import NoIndexError, StorageError
 from sqlindex.store.driver import Connection, connect, translated_errors
 from sqlindex.store.head import require_kept
@@ -56,9 +56,11 @@ class IndexFile:
         busy_timeout_ms: int,
         deadline_ms: int = DEADLINE_MS,
         trust_owner: bool = False,
+        allow_network: bool = False,
         shared: str | None = None,
     ) -> None:
         self.path = path
+        self._allow_network = allow_network
         self._busy_timeout_ms = busy_timeout_ms
         self._deadline_ms = deadline_ms
         self._trust_owner = trust_owner
@@ -119,7 +121,18 @@ class IndexFile:
             busy_timeout_ms=busy_timeout_ms,
             deadline_ms=deadline_ms,
             trust_owner=trust_owner,
+            allow_network=allow_network,
             shared=shared,
+        )
+
+    def __reduce__(self) -> tuple[Callable[..., IndexFile], tuple[object, ...]]:
+        """Pickled, it is opened anew where it arrives, in the same way."""
+        return _open_anew, (
+            self.path,
+            self._busy_timeout_ms,
+            self._deadline_ms,
+            self._allow_network,
+            self._trust_owner,
         )
 
     def identity(self) -> tuple[int, int]:
@@ -237,7 +250,8 @@ class IndexFile:
 
         Raises:
             LockedError: another writer holds the index.
-            CancelledError: cancelled while waiting for the other writer.
+            CancelledError: cancelled while waiting for the other writer, or a statement was
+                stopped.
             SharedFileSystemError: it lies on a network file system and that was not allowed.
             UnsafeFileError: it is another user's, or a file beside it is a link.
             ForeignSchemaError: the file's schema is not the one that this program makes.
@@ -255,7 +269,7 @@ class IndexFile:
         lock.acquire(purpose, wait_s=wait_s, cancel=cancel)
         try:
             with translated_errors(self.path):
-                writer = Writer(self.path, self._busy_timeout_ms, self._patience)
+                writer = Writer(self.path, self._busy_timeout_ms, self._patience, cancel or NEVER)
                 try:
                     yield writer
                 finally:
@@ -306,6 +320,19 @@ class IndexFile:
             makes_temporary=makes_temporary,
         )
         return Reader(connection, watch, state)
+
+
+def _open_anew(
+    path: Path, busy_timeout_ms: int, deadline_ms: int, allow_network: bool, trust_owner: bool
+) -> IndexFile:
+    return IndexFile.open(
+        path,
+        make=False,
+        busy_timeout_ms=busy_timeout_ms,
+        deadline_ms=deadline_ms,
+        allow_network=allow_network,
+        trust_owner=trust_owner,
+    )
 
 
 # SQLite counts the locks of a process in memory, and a child inherits the count without the locks:

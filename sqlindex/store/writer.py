@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from sqlindex.store.driver import Connection, connect, translated_errors
+from sqlindex.cancellation import NEVER, CancelToken
+from sqlindex.store.driver import Connection, connect, stopped_by, translated_errors
 from sqlindex.store.expected_schema import verify_schema
 from sqlindex.store.header import SCHEMA_VERSION, verify_version
 from sqlindex.store.migrate import bring_up_to_date
@@ -31,10 +32,21 @@ class Patience:
 
 
 class Writer:
-    """The writing connection; every change goes through `transaction`."""
+    """The writing connection; every change goes through `transaction`.
 
-    def __init__(self, path: Path, busy_timeout_ms: int, patience: Patience) -> None:
+    Args:
+        cancel: stops a long statement of a transaction, never its commit.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        busy_timeout_ms: int,
+        patience: Patience,
+        cancel: CancelToken = NEVER,
+    ) -> None:
         self.path = path
+        self._cancel = cancel
         self._patience = patience
         self.connection = connect(path, "rw", timeout_ms=busy_timeout_ms)
         try:
@@ -71,7 +83,8 @@ class Writer:
             connection.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
             connection.execute("BEGIN IMMEDIATE")
             try:
-                yield connection
+                with stopped_by(self._cancel, connection):
+                    yield connection
                 connection.execute("COMMIT")
             except BaseException:
                 with suppress(Exception):
