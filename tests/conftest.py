@@ -35,6 +35,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(
                     pytest.mark.skip(reason="MiniLM is not staged: sqlindex model install minilm")
                 )
+    if os.environ.get("SQLINDEX_DRIVER", "sqlite3") != "sqlite3":
+        for item in items:
+            if "own_sqlite" in item.keywords:
+                item.add_marker(pytest.mark.skip(reason="does not depend on the driver"))
     if not hasattr(os, "geteuid") or os.geteuid() != 0:
         for item in items:
             if "needs_root" in item.keywords:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import pkgutil
 import shutil
 import signal
 import subprocess
@@ -17,14 +18,16 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Literal
 
 import pytest
 
 from sqlindex import Index
+from sqlindex.errors import SqlindexError
 from sqlindex.model.requests import MODES, Mode
 from sqlindex.ports import Embedder
 from sqlindex.store import driver
@@ -88,6 +91,11 @@ class FailingConnection:
     def set_progress_handler(self, handler: Callable[[], int] | None, n: int, /) -> None:
         self._inner.set_progress_handler(handler, n)
 
+    def backup(self, target: FailingConnection, **options: Any) -> None:
+        target._before("backup")
+        inner: Any = self._inner
+        inner.backup(target._inner, **options)
+
     def close(self) -> None:
         self._inner.close()
 
@@ -114,17 +122,38 @@ def operational_error(message: str) -> Exception:
     return error
 
 
+Connect = Callable[..., Connection]
+"""What opens a file for the store: `driver.connect` and its stand-ins."""
+
+
+@contextmanager
+def connecting_by(connect: Connect) -> Iterator[None]:
+    """Let everything in the store that opens a file use `connect` instead of the driver's."""
+    real = driver.connect
+    with pytest.MonkeyPatch.context() as patch:
+        for module in _store_modules():
+            if getattr(module, "connect", None) is real:
+                patch.setattr(module, "connect", connect)
+        yield
+
+
+def _store_modules() -> Iterator[ModuleType]:
+    from sqlindex import store
+
+    for found in pkgutil.iter_modules(store.__path__, f"{store.__name__}."):
+        yield importlib.import_module(found.name)
+
+
 @contextmanager
 def faulty_writer(plan: FaultPlan) -> Iterator[FaultPlan]:
-    """Let every writer opened in the block follow `plan`."""
-    from sqlindex.store import writer as module
+    """Let every connection that may write and is opened in the block follow `plan`."""
+    real = driver.connect
 
     def connect(path: Path, mode: str, **options: Any) -> Connection:
-        inner = driver.connect(path, mode, **options)
-        return FailingConnection(inner, plan) if mode == "rw" else inner
+        # Reading connections are wrapped too: one copies its pages to a writing one.
+        return FailingConnection(real(path, mode, **options), plan if mode == "rw" else FaultPlan())
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "connect", connect)
+    with connecting_by(connect):
         yield plan
 
 
@@ -156,11 +185,13 @@ class State:
         generation: number of the head.
         chunks: every chunk of the head with its provenance and text, as the shell prints `v_chunk`.
         found: for each mode and query the hits in order, with their scores.
+        tags: names of generations.
     """
 
     generation: int
     chunks: tuple[str, ...]
     found: tuple[str, ...]
+    tags: tuple[str, ...] = ()
 
     def content(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """What equals a fresh build of the same documents."""
@@ -171,14 +202,63 @@ _CHUNKS = """
     SELECT json_array(source, document_id, path, ord, start_line, end_line, start_char, end_char,
       heading, language, text) FROM v_chunk ORDER BY source, document_id, ord
 """
+_TAGS = "SELECT name || ' ' || generation FROM tag ORDER BY name"
 
 
-def observe(db: Path, queries: Sequence[str], embedder: Embedder | None = None) -> State:
-    """The state that a newly opened index shows, by search and by the stock `sqlite3` shell."""
+def observe(db: Path, queries: Sequence[str], *embedders: Embedder | None) -> State:
+    """The state that a newly opened index shows, by search and by the views for people.
+
+    Args:
+        embedders: the one that made the head's vectors searches them; none of these, and only the
+            lexical channel is looked at.
+    """
+    with Index.open(db) as index:
+        status = index.status()
+    embedder = next((e for e in embedders if e is not None and e.identity == status.space), None)
     with Index.open(db, embedder=embedder) as index:
-        generation = index.status().generation
         found = searched(index, queries, embedder is not None)
-    return State(generation, tuple(shell_lines(db, _CHUNKS)), found)
+    with closing(driver.connect(db, "ro")) as connection:
+        chunks, tags = (
+            tuple(row[0] for row in connection.execute(sql)) for sql in (_CHUNKS, _TAGS)
+        )
+    return State(status.generation, chunks, found, tags)
+
+
+def verify(
+    db: Path,
+    allowed: Sequence[State],
+    look: Callable[[Path], State],
+    go_on: Callable[[Path, State], object] | None = None,
+) -> State:
+    """The one oracle of all fault tests: the state that an index shows after whatever happened.
+
+    The index opens, `check` finds nothing, it shows exactly one of the allowed states, and the next
+    write completes and leaves a sound file.
+
+    Args:
+        allowed: the published states that are not yet superseded by an acknowledged one.
+        look: takes the state of an index, as `observe` does.
+        go_on: the next write; called with the state that was seen; may assert what it leads to.
+
+    Raises:
+        AssertionError: one of these does not hold; errors of the index are its cause.
+    """
+    try:
+        _assert_sound(db)
+        seen = look(db)
+        assert_whole(seen, *allowed)
+        if go_on is not None:
+            go_on(db, seen)
+            _assert_sound(db)
+    except SqlindexError as exc:
+        raise AssertionError(f"the index fails with {type(exc).__name__}: {exc}") from exc
+    return seen
+
+
+def _assert_sound(db: Path) -> None:
+    with Index.open(db) as index:
+        findings = index.check()
+    assert findings == [], findings[:5]
 
 
 def searched(index: Index, queries: Sequence[str], has_embedder: bool) -> tuple[str, ...]:

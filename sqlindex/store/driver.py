@@ -283,8 +283,13 @@ def translated_errors(path: Path) -> Iterator[None]:
     """Turn the driver's exceptions into ours, naming the file and what to do."""
     try:
         yield
-    except (DatabaseError, UnicodeDecodeError) as exc:  # a message that quotes damaged bytes
+    # Python's module cannot even say what is wrong when the message quotes a damaged schema.
+    except (DatabaseError, UnicodeDecodeError) as exc:
         raise translate(exc, path) from exc
+
+
+_NO_ROOM_FOR_SHARED_MEMORY = 4_874
+"""SQLITE_IOERR_SHMSIZE: a full disk, met while the `-shm` file is made."""
 
 
 def translate(exc: Exception, path: Path) -> SqlindexError:
@@ -297,7 +302,7 @@ def translate(exc: Exception, path: Path) -> SqlindexError:
         return LockedError(
             f"index {path} is busy: {text}", hint="retry when the other program is done"
         )
-    if primary == 13 or "is full" in text:
+    if primary == 13 or code == _NO_ROOM_FOR_SHARED_MEMORY or "is full" in text:
         return StorageError(
             f"no space left while writing index {path}",
             hint="free space, then run the command again",

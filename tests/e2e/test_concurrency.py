@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -19,26 +18,8 @@ from sqlindex.cancellation import CancelToken
 from sqlindex.errors import CancelledError, LockedError
 from sqlindex.sources.memory import Document
 from sqlindex.store.connection import IndexFile
+from tests.fault.soak import LOG_LIMIT_BYTES, PAGES, assert_one_state, pages
 from tests.faults import clean_environment, command_line, shell_lines, sqlindex, wait_until
-
-PAGES = 12
-LOG_LIMIT_BYTES = 64_000_000
-
-
-def pages(stamp: str) -> list[Document]:
-    """One state: every page carries the same stamp."""
-    return [
-        Document(f"page{n}.md", f"# Page {n}\n\ncommon word, stamp {stamp}\n", type_name="md")
-        for n in range(PAGES)
-    ]
-
-
-def assert_one_state(texts: list[str]) -> str:
-    """The one stamp of an answer: fails on a mixture and on a missing page."""
-    stamps = {text.rsplit(" ", 1)[1].strip() for text in texts}
-    assert len(texts) == PAGES, f"{len(texts)} pages"
-    assert len(stamps) == 1, f"a mixture of {sorted(stamps)}"
-    return stamps.pop()
 
 
 @contextmanager
@@ -120,89 +101,6 @@ def test_four_inits_at_once_all_succeed(tmp_path: Path) -> None:
         _, err = process.communicate(timeout=60)
         assert process.returncode == 0, err
     assert sqlindex("status", "--db", db, "--json").json["generation"] == 0
-
-
-WRITER = """
-import json, sys, time
-from test_concurrency import pages
-from sqlindex import Index
-from sqlindex.errors import LockedError
-from sqlindex.testing import HashingEmbedder
-db, name, wait_s, seconds = sys.argv[1], sys.argv[2], float(sys.argv[3]), float(sys.argv[4])
-published, locked, end = {}, 0, time.monotonic() + seconds
-with Index.open(db, embedder=HashingEmbedder(16)) as index:
-    while time.monotonic() < end:
-        stamp = f"{name}{len(published)}"
-        try:
-            report = index.upsert("pages", pages(stamp), wait_s=wait_s)
-        except LockedError:
-            locked += 1
-            time.sleep(0.005)
-            continue
-        published[report.generation] = stamp
-print(json.dumps({"published": published, "locked": locked}))
-"""
-
-READER = """
-import json, sys, time
-from test_concurrency import assert_one_state
-from sqlindex import Index
-from sqlindex.testing import HashingEmbedder
-db, mode, seconds = sys.argv[1], sys.argv[2], float(sys.argv[3])
-seen, reads, last, end = {}, 0, 0, time.monotonic() + seconds
-with Index.open(db, embedder=HashingEmbedder(16)) as index:
-    while time.monotonic() < end:
-        if mode == "status":
-            status = index.status()
-            assert status.documents == 12, status
-            generation = status.generation
-        else:
-            result = index.search("common word", mode=mode, limit=100)
-            generation = result.generation
-            stamp = assert_one_state([hit.text for hit in result.hits])
-            assert seen.setdefault(generation, stamp) == stamp
-        assert generation >= last, (generation, last)
-        last, reads = generation, reads + 1
-print(json.dumps({"seen": seen, "reads": reads}))
-"""
-
-
-@pytest.mark.req("A-15", "A-24", "A-30")
-def test_d22_readers_beside_two_writers_see_only_published_states(tmp_path: Path) -> None:
-    from sqlindex.testing import HashingEmbedder
-
-    db = tmp_path / "index.db"
-    with Index.open(db, create=True, embedder=HashingEmbedder(16)) as index:
-        index.upsert("pages", pages("start"))
-    seconds = "4"
-    modes = ("lexical", "semantic", "hybrid", "lexical", "status")
-    with (
-        scripts(WRITER, [str(db), "a", "30", seconds], [str(db), "b", "0", seconds]) as writers,
-        scripts(READER, *([str(db), mode, seconds] for mode in modes)) as readers,
-    ):
-        log = Path(f"{db}-wal")
-        longest_log = 0
-        while any(process.poll() is None for process in (*writers, *readers)):
-            longest_log = max(longest_log, log.stat().st_size)
-            time.sleep(0.02)
-        written = [json.loads(out) for out in answers(writers)]
-        read = [json.loads(out) for out in answers(readers)]
-    stamp_by_generation = {"1": "start"}
-    assert written[0]["published"]
-    for writer in written:
-        assert writer["published"] or writer["locked"]
-        assert stamp_by_generation.keys().isdisjoint(writer["published"])
-        stamp_by_generation.update(writer["published"])
-    assert len(stamp_by_generation) == max(map(int, stamp_by_generation))
-    for reader in read:
-        assert reader["reads"] > 0
-        for generation, stamp in reader["seen"].items():
-            assert stamp == stamp_by_generation[generation]
-    assert sum(len(reader["seen"]) for reader in read) > len(read)
-    assert longest_log < LOG_LIMIT_BYTES, longest_log
-    with Index.open(db) as index:
-        assert index.check() == []
-        assert index.status().documents == PAGES
 
 
 @pytest.mark.req("A-24")
