@@ -347,7 +347,7 @@ class Searcher:
         with self._guard:
             views = self._views = self._views or ViewCache()
         return views.view(
-            ViewKey(*self._file.identity(), generation, space_id),
+            ViewKey(*self._file.identity(), generation, space_id, served.chunks),
             lambda: GenerationView.read(connection, generation, space_id, cancel),
             is_head=served.lexical is not None,
             cancel=cancel,

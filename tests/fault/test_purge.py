@@ -246,6 +246,17 @@ def test_what_another_document_uses_stays(db: Path) -> None:
 
 
 @pytest.mark.req("D-13")
+def test_an_open_index_searches_an_earlier_generation_as_the_purge_left_it(db: Path) -> None:
+    with _open(db) as index, _open(db) as other:
+        before = index.search(QUERIES[0], mode="semantic", at=2, limit=100)
+        other.purge(SECRET_ID)
+        after = index.search(QUERIES[0], mode="semantic", at=2, limit=100)
+    left = [hit.document_id for hit in before.hits if hit.document_id != SECRET_ID]
+    assert len(left) < len(before.hits)
+    assert [hit.document_id for hit in after.hits] == left
+
+
+@pytest.mark.req("D-13")
 def test_a_held_generation_is_not_purged_behind_its_reader(db: Path, plain: State) -> None:
     before = _observed(db)
     with _open(db) as index:

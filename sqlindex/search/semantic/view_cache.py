@@ -19,12 +19,16 @@ OLDER_VIEWS = 8
 
 
 class ViewKey(NamedTuple):
-    """Device and inode of the file, generation and vector space."""
+    """Device and inode of the file, generation, vector space and chunks.
+
+    A purge takes chunks out of a generation, which is another one to its views then.
+    """
 
     device: int
     inode: int
     generation: int
     space_id: int
+    chunks: int
 
 
 class ViewCache:
@@ -55,7 +59,7 @@ class ViewCache:
             CancelledError: cancelled while another thread reads it.
         """
         with cancel.holding(self._guard):
-            self._drop_other_files(key)
+            self._drop_outdated(key)
             if self._head is not None and self._head[0] == key:
                 view = self._head[1]
                 if not is_head:  # it was, and is asked for by number now
@@ -83,9 +87,15 @@ class ViewCache:
         ):
             self._older.popitem(last=False)
 
-    def _drop_other_files(self, key: ViewKey) -> None:
-        """Another file may have the name now, with other generations of the same numbers."""
-        if self._head is not None and self._head[0][:2] != key[:2]:
+    def _drop_outdated(self, key: ViewKey) -> None:
+        """Views of another file that had the name, and of the generation before a purge."""
+        if self._head is not None and _is_outdated(self._head[0], key):
             self._head = None
-        for other in [other for other in self._older if other[:2] != key[:2]]:
+        for other in [other for other in self._older if _is_outdated(other, key)]:
             del self._older[other]
+
+
+def _is_outdated(key: ViewKey, now: ViewKey) -> bool:
+    if key[:2] != now[:2]:
+        return True
+    return key.generation == now.generation and key.chunks != now.chunks
