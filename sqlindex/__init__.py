@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from sqlindex.async_index import AsyncIndex as AsyncIndex
     from sqlindex.cancellation import CancelToken as CancelToken
     from sqlindex.config import ChunkConfig as ChunkConfig
     from sqlindex.config import IndexConfig as IndexConfig
@@ -55,6 +56,7 @@ __version__ = "0.1.0"
 # Loaded on first use: importing the package, or searching lexically, must not pay for the rest.
 _MODULE_BY_NAME = {
     "Index": "sqlindex.index",
+    "AsyncIndex": "sqlindex.async_index",
     "CancelToken": "sqlindex.cancellation",
     "ChunkConfig": "sqlindex.config",
     "IndexConfig": "sqlindex.config",
@@ -101,6 +103,7 @@ _MODULE_BY_NAME = {
 
 __all__ = [
     "Index",
+    "AsyncIndex",
     "Document",
     "MemorySource",
     "SqliteTableSource",

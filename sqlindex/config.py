@@ -43,15 +43,18 @@ class IndexConfig:
         embedding_batch: texts embedded between two durable steps.
         staged_fts_chunks: from this many changed chunks on, the spare lexical table is filled
             in small transactions and swapped, instead of being changed inside the publish.
+        log_pause_mb: a refresh waits once the log is longer than that because a reader does not
+            end; the disk must not fill.
     """
 
     chunks: ChunkConfig = ChunkConfig()
     documents_per_batch: int = 64
     embedding_batch: int = 32
     staged_fts_chunks: int = 20_000
+    log_pause_mb: int = 1_000
 
     def __post_init__(self) -> None:
-        for name in ("documents_per_batch", "embedding_batch", "staged_fts_chunks"):
+        for name in ("documents_per_batch", "embedding_batch", "staged_fts_chunks", "log_pause_mb"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
 

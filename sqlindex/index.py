@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from sqlindex.cancellation import CancelToken
+from sqlindex.cancellation import NEVER, CancelToken
 from sqlindex.config import IndexConfig, Retention, SearchConfig
 from sqlindex.errors import SqlindexError
 from sqlindex.model.requests import DEFAULT_LIMIT, MAX_LIMIT, Filters, Mode, SearchRequest
 from sqlindex.search.searcher import Searcher
 from sqlindex.store.connection import IndexFile
 from sqlindex.store.settings import put_setting
-from sqlindex.wiring import EMBEDDER_SETTING, Wiring, require_host, uri_of
+from sqlindex.wiring import EMBEDDER_SETTING, Wiring, require_host, rewired, uri_of
 
 if TYPE_CHECKING:
     from sqlindex.filetypes.registry import FileTypeRegistry
@@ -48,11 +48,16 @@ class Index:
 
     Use it as a context manager. One object serves all threads of a process; searches go on while a
     refresh runs, in this process or another. A forked child opens connections of its own.
+
+    Pickled, it is its path and what it was opened with, the host's embedder included; unpickled, in
+    another process too, it is opened anew, and closed by whoever has it there. Sources of the host
+    are not taken along.
     """
 
     def __init__(self, file: IndexFile, wiring: Wiring, search_config: SearchConfig) -> None:
         self._file = file
         self._wiring = wiring
+        self._search_config = search_config
         self._searcher = Searcher(file, search_config, uri_of)
 
     @classmethod
@@ -94,6 +99,7 @@ class Index:
             NotAnIndexError: the file is not an index; `NewerSchemaError` if a newer version made it.
         """
         search_config = search_config or SearchConfig()
+        config = config or IndexConfig()
         file = IndexFile.open(
             Path(path),
             make=create,
@@ -101,11 +107,12 @@ class Index:
             deadline_ms=search_config.deadline_ms,
             allow_network=allow_network,
             trust_owner=trust_owner,
+            log_pause_mb=config.log_pause_mb,
         )
         wiring = Wiring(
             file,
             embedder=embedder,
-            config=config or IndexConfig(),
+            config=config,
             file_types=file_types,
             parsers=parsers,
         )
@@ -121,6 +128,9 @@ class Index:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+    def __reduce__(self) -> tuple[Callable[..., Index], tuple[object, ...]]:
+        return _opened_anew, (self._file, self._wiring.packed(), self._search_config)
 
     @property
     def path(self) -> Path:
@@ -241,14 +251,16 @@ class Index:
         )
         return register_table(self._file, database, name, wanted)
 
-    def remove_source(self, name: str, *, wait_s: float = 0.0) -> RefreshReport:
+    def remove_source(
+        self, name: str, *, cancel: CancelToken | None = None, wait_s: float = 0.0
+    ) -> RefreshReport:
         """Remove a source and its documents: one published generation."""
         from sqlindex.indexing.refresh import refresh
         from sqlindex.store.documents import live_in_scope
         from sqlindex.store.scope import EVERYTHING
         from sqlindex.store.sources import find_source, remove_source
 
-        with self._file.writing("source remove", wait_s=wait_s) as writer:
+        with self._file.writing("source remove", wait_s=wait_s, cancel=cancel) as writer:
             row = find_source(writer.connection, name)
             job = self._wiring.job(
                 writer.connection,
@@ -257,6 +269,7 @@ class Index:
                 keeps_space=True,
                 removals=(row, live_in_scope(writer.connection, row.source_id, EVERYTHING)),
                 also=lambda connection: remove_source(connection, row.source_id),
+                cancel=cancel,
             )
             report = refresh(writer, job)
         self._wiring.host_sources.pop(name, None)
@@ -330,7 +343,8 @@ class Index:
             drop_vectors: without an embedder, publish an index that had vectors as lexical only.
             restart: begin anew, although an unfinished build was begun with other settings; what it
                 has parsed and embedded is reused where it is still valid.
-            cancel: checked between documents and batches.
+            cancel: ends it within 2 s, also while the embedder hangs: calls of parser and embedder
+                then come from a worker thread, one at a time. A source that hangs is waited for.
             progress: called with `Progress`.
             wait_s: how long to wait for another writer.
 
@@ -450,14 +464,19 @@ class Index:
             return refresh(writer, job)
 
     def remove(
-        self, source: str, document_ids: Iterable[str], *, wait_s: float = 0.0
+        self,
+        source: str,
+        document_ids: Iterable[str],
+        *,
+        cancel: CancelToken | None = None,
+        wait_s: float = 0.0,
     ) -> RefreshReport:
         """Remove documents of a host and publish that as one generation; unknown ids are ignored."""
         from sqlindex.indexing.refresh import refresh
         from sqlindex.store.sources import find_source
 
         gone = _distinct_ids(document_ids)
-        with self._file.writing("remove", wait_s=wait_s) as writer:
+        with self._file.writing("remove", wait_s=wait_s, cancel=cancel) as writer:
             row = find_source(writer.connection, source)
             require_host(row)
             job = self._wiring.job(
@@ -467,6 +486,7 @@ class Index:
                 keeps_space=True,
                 removals=(row, _live(writer.connection, row, gone)),
                 also=_forgetting(row, gone),
+                cancel=cancel,
             )
             return refresh(writer, job)
 
@@ -498,7 +518,7 @@ class Index:
                 writer,
                 lambda connection: resolve(connection, at),
                 staged_fts_chunks=self._wiring.config.staged_fts_chunks,
-                cancel=cancel or CancelToken(),
+                cancel=cancel or NEVER,
             )
 
     def collect(
@@ -529,7 +549,7 @@ class Index:
             if retention is not None:
                 with writer.transaction() as connection:
                     put_retention(connection, retention)
-            return collect(writer, cancel or CancelToken())
+            return collect(writer, cancel or NEVER)
 
     def retention(self) -> Retention:
         """What collection leaves of the past."""
@@ -681,7 +701,8 @@ class Index:
                 for the last one published by then (a day means its end; local time without a zone).
             cursor: `cursor` of the page before: goes on in the same generation, with the same mode.
                 Repeat query and filters; the limit may be another.
-            cancel: checked before and inside every step.
+            cancel: ends it within 2 s, also while the embedder hangs, which is then called from a
+                worker thread.
 
         Returns:
             Hits of exactly one generation, best first, ties by (source, document id, start).
@@ -703,7 +724,7 @@ class Index:
         request = SearchRequest(
             query, mode, limit, offset, filters or Filters(), generation, cursor
         )
-        return self._searcher.search(request, self._wiring.embedder, cancel or CancelToken())
+        return self._searcher.search(request, self._wiring.embedder, cancel or NEVER)
 
     def get(
         self, path_or_id: str, *, source: str | None = None, at: int | str | None = None
@@ -732,7 +753,12 @@ class Index:
             return get_chunks(connection, path_or_id, source, uri_of, _number(connection, at))
 
     def links(
-        self, path_or_id: str, *, source: str | None = None, at: int | str | None = None
+        self,
+        path_or_id: str,
+        *,
+        source: str | None = None,
+        at: int | str | None = None,
+        cancel: CancelToken | None = None,
     ) -> list[DocumentLink]:
         """The links of a document in order, each with the document of its generation that it leads to.
 
@@ -743,11 +769,16 @@ class Index:
         """
         from sqlindex.search.links import outgoing_links
 
-        with self._file.reading() as connection:
+        with self._file.reading(cancel=cancel) as connection:
             return outgoing_links(connection, path_or_id, source, _number(connection, at))
 
     def backlinks(
-        self, path_or_id: str, *, source: str | None = None, at: int | str | None = None
+        self,
+        path_or_id: str,
+        *,
+        source: str | None = None,
+        at: int | str | None = None,
+        cancel: CancelToken | None = None,
     ) -> list[DocumentLink]:
         """The links of the generation's other documents that lead to this one.
 
@@ -759,7 +790,7 @@ class Index:
         """
         from sqlindex.search.links import backlinks
 
-        with self._file.reading() as connection:
+        with self._file.reading(cancel=cancel) as connection:
             return backlinks(connection, path_or_id, source, _number(connection, at))
 
     def get_chunk(self, chunk_id: str, *, at: int | str | None = None) -> Chunk:
@@ -1001,7 +1032,7 @@ class Index:
 
         Args:
             quick: leave out what reads texts, chunks, vectors and postings.
-            cancel: checked between the parts.
+            cancel: checked between the parts and inside long statements.
             step: called with the name of each part before it runs.
 
         Raises:
@@ -1015,7 +1046,7 @@ class Index:
         from sqlindex.store.check import find_faults
         from sqlindex.store.driver import read_any_text
 
-        token = cancel or CancelToken()
+        token = cancel or NEVER
 
         def next_step(name: str) -> None:
             token.check()
@@ -1133,6 +1164,11 @@ def _step(cancel: CancelToken | None, progress: ProgressSink | None) -> Callable
             progress(Progress("copy", done, total))
 
     return step
+
+
+def _opened_anew(file: IndexFile, wiring: Mapping[str, Any], config: SearchConfig) -> Index:
+    """The index that was pickled."""
+    return Index(file, rewired(file, wiring), config)
 
 
 def _several(names: Iterable[str]) -> list[str]:

@@ -23,7 +23,6 @@ from sqlindex.store.condition import (
     foreign_sidecars,
     free_bytes,
     journal_mode,
-    log_holders,
     tag_names,
 )
 from sqlindex.store.connection import IndexFile
@@ -31,6 +30,7 @@ from sqlindex.store.documents import count_in_scope
 from sqlindex.store.driver import Connection, driver_name, sqlite_version
 from sqlindex.store.head import read_head
 from sqlindex.store.header import SCHEMA_VERSION
+from sqlindex.store.log_holders import log_holders
 from sqlindex.store.scope import EVERYTHING
 from sqlindex.store.settings import get_setting
 from sqlindex.store.sources import SourceRow, count_refusals, list_sources, refusal_of, refusals

@@ -63,6 +63,8 @@ class Parser(Protocol):
     def parse(self, text: str, language: str) -> ParsedDocument:
         """Parse `text`; offsets in the result index `text` as it is.
 
+        Called from one thread at a time in a refresh, not always the caller's.
+
         Total: any text gives a result, in time linear in its length.
         """
 
@@ -72,7 +74,12 @@ OverLongPolicy = Literal["truncate", "fail"]
 
 @runtime_checkable
 class Embedder(Protocol):
-    """Turns texts into vectors. The host owns it; it is never closed by the index."""
+    """Turns texts into vectors. The host owns it; it is never closed by the index.
+
+    A refresh or search that was given a `CancelToken` calls it from a worker thread of its own, one
+    call at a time and in the caller's context; when it is cancelled it leaves a call that is not back
+    to end by itself, and drops its result. Without a token calls come from the caller's thread.
+    """
 
     @property
     def identity(self) -> str:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sqlindex.cancellation import CancelToken
-from sqlindex.config import IndexConfig, SearchConfig
-from sqlindex.errors import EmbedderError, StorageError
+from sqlindex.config import SearchConfig
+from sqlindex.errors import StorageError
 from sqlindex.model.requests import DEFAULT_LIMIT, Filters, Mode, SearchRequest
 from sqlindex.search.searcher import Searcher
 from sqlindex.store.connection import IndexFile
-from sqlindex.wiring import Wiring, uri_of
+from sqlindex.wiring import Wiring, rewired, uri_of
 
 if TYPE_CHECKING:
     from sqlindex.model.history import Generation, ListedDocument
@@ -86,15 +84,12 @@ class Snapshot:
 
     def __reduce__(self) -> tuple[Callable[..., Snapshot], tuple[object, ...]]:
         self._require_open()
-        embedder = self._wiring.given_embedder
-        try:
-            pickled = None if embedder is None else pickle.dumps(embedder)
-        except Exception as exc:
-            raise EmbedderError(
-                f"the embedder {type(embedder).__name__} cannot be pickled: {exc}",
-                hint=f"open the index with it in the other process, then snapshot({self._generation})",
-            ) from exc
-        return _reopen, (str(self._file.path), self._generation, self._searcher.config, pickled)
+        return _reopen, (
+            self._file,
+            self._wiring.packed(),
+            self._searcher.config,
+            self._generation,
+        )
 
     @property
     def generation(self) -> int:
@@ -209,11 +204,11 @@ class Snapshot:
             )
 
 
-def _reopen(path: str, generation: int, config: SearchConfig, embedder: bytes | None) -> Snapshot:
+def _reopen(
+    file: IndexFile, packed: Mapping[str, Any], config: SearchConfig, generation: int
+) -> Snapshot:
     """A pickled snapshot where it is unpickled; errors are those of `Index.open` and of a hold."""
-    file = IndexFile.open(Path(path), make=False, busy_timeout_ms=config.busy_timeout_ms)
-    given = None if embedder is None else pickle.loads(embedder)
-    wiring = Wiring(file, embedder=given, config=IndexConfig(), file_types=None, parsers=None)
+    wiring = rewired(file, packed)
 
     def close() -> None:
         file.close()

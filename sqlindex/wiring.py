@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sqlindex.errors import EmbedderError, EmbedderRequiredError, UsageError
 from sqlindex.store.connection import IndexFile
@@ -62,11 +62,6 @@ class Wiring:
         """Whether the host gave an embedder when it opened the index."""
         return self._given_embedder is not None
 
-    @property
-    def given_embedder(self) -> Embedder | None:
-        """The embedder that the host gave when it opened the index."""
-        return self._given_embedder
-
     def embedder(self) -> Embedder | None:
         """The host's embedder, else the model the index was set up with, loaded on first use."""
         if self._given_embedder is not None:
@@ -93,6 +88,19 @@ class Wiring:
         close = getattr(own[1], "close", None) if own is not None and is_ours else None
         if close is not None:
             close()
+
+    def packed(self) -> dict[str, Any]:
+        """What the index was opened with, ready to be pickled; `rewired` undoes it.
+
+        Raises:
+            UsageError: the host's embedder cannot be pickled.
+        """
+        return {
+            "embedder": None if self._given_embedder is None else _pickled(self._given_embedder),
+            "config": self.config,
+            "file_types": self._file_types,
+            "parsers": self._parsers,
+        }
 
     def job(
         self,
@@ -121,7 +129,7 @@ class Wiring:
         Raises:
             EmbedderRequiredError: the index has vectors and no embedder keeps them up.
         """
-        from sqlindex.cancellation import CancelToken
+        from sqlindex.cancellation import NEVER
         from sqlindex.indexing.diff import Rules
         from sqlindex.indexing.prepare import Workshop
         from sqlindex.indexing.refresh import RefreshJob
@@ -153,7 +161,7 @@ class Wiring:
             allow_bad_vectors=allow_bad_vectors,
             keeps_space=keeps_space,
             also=also,
-            cancel=cancel or CancelToken(),
+            cancel=cancel or NEVER,
             progress=progress or no_progress,
         )
 
@@ -338,6 +346,28 @@ class Wiring:
             one_file_system=bool(row.options.get("one_file_system", False)),
             hidden=bool(row.options.get("hidden", False)),
         )
+
+
+def rewired(file: IndexFile, packed: Mapping[str, Any]) -> Wiring:
+    """The wiring of an index file from what `Wiring.packed` gave."""
+    import pickle
+
+    embedder: bytes | None = packed["embedder"]
+    given = None if embedder is None else pickle.loads(embedder)
+    return Wiring(file, **{**packed, "embedder": given})
+
+
+def _pickled(embedder: Embedder) -> bytes:
+    # Apart from the rest, so that the error can say what it is about.
+    import pickle
+
+    try:
+        return pickle.dumps(embedder)
+    except Exception as exc:
+        raise UsageError(
+            f"the embedder {type(embedder).__name__} cannot be pickled: {exc}",
+            hint="open the index in the other process, with an embedder made there",
+        ) from exc
 
 
 def _usable_path(given: str | os.PathLike[str]) -> str:

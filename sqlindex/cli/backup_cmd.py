@@ -8,10 +8,9 @@ from pathlib import Path
 import click
 
 from sqlindex.cli.interrupts import cancelled_by_signals
-from sqlindex.cli.options import db_option, json_option
+from sqlindex.cli.options import db_option, json_option, open_index
 from sqlindex.cli.output import print_json, print_message
 from sqlindex.cli.progress import shown_progress
-from sqlindex.index import Index
 
 
 @click.command("backup")
@@ -25,7 +24,7 @@ def command(out: Path, force: bool, db: Path, as_json: bool) -> None:
     Searches and a refresh go on meanwhile. OUT is an index with all kept generations.
     """
     with (
-        Index.open(db) as index,
+        open_index(db) as index,
         cancelled_by_signals() as cancel,
         shown_progress() as progress,
     ):

@@ -8,10 +8,9 @@ from pathlib import Path
 import click
 
 from sqlindex.cli.interrupts import cancelled_by_signals
-from sqlindex.cli.options import db_option, json_option, wait_option
+from sqlindex.cli.options import db_option, json_option, open_index, wait_option
 from sqlindex.cli.output import print_json, print_message
 from sqlindex.cli.progress import shown_progress
-from sqlindex.index import Index
 
 
 @click.command("compact")
@@ -27,7 +26,7 @@ def command(full: bool, wait_s: float, db: Path, as_json: bool) -> None:
     Searches go on meanwhile. --full needs the file's size twice on disk while it runs.
     """
     with (
-        Index.open(db) as index,
+        open_index(db) as index,
         cancelled_by_signals() as cancel,
         shown_progress() as progress,
     ):

@@ -8,11 +8,17 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 
-from sqlindex.cli.output import print_error, print_json_error
+from sqlindex.cli.interrupts import (
+    exit_code_of_signal,
+    interruptible,
+    may_tell,
+    take_signals,
+)
+from sqlindex.cli.output import json_error, print_error, print_json_error
 from sqlindex.errors import CancelledError, SqlindexError
 
 # Imported when called, so that a search does not pay for the other commands.
@@ -79,6 +85,12 @@ class _LazyGroup(click.Group):
         module = import_module(f"sqlindex.cli.{_COMMANDS[cmd_name][0]}")
         return _take_any_bytes(module.command)
 
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:  # click would print an empty line for it
+            raise CancelledError("interrupted") from None
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, (_, text) in _COMMANDS.items()])
@@ -96,6 +108,7 @@ def cli() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and exit."""
+    take_signals()
     code = run(sys.argv[1:] if arguments is None else list(arguments))
     with suppress(OSError):  # nobody reads any more
         sys.stdout.flush()
@@ -112,9 +125,11 @@ def run(arguments: list[str]) -> int:
     sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     wants_json = "--json" in arguments or "--jsonl" in arguments
     _make_printable(wants_json)
+    interrupted = CancelledError("interrupted")
     try:
-        code = cli.main(args=arguments, prog_name="sqlindex", standalone_mode=False)
-        sys.stdout.flush()
+        with interruptible(_as_json(interrupted) + "\n" if wants_json else ""):
+            code = cli.main(args=arguments, prog_name="sqlindex", standalone_mode=False)
+            sys.stdout.flush()
     except click.exceptions.Exit as exc:
         return int(exc.exit_code)
     except click.ClickException as exc:
@@ -122,19 +137,16 @@ def run(arguments: list[str]) -> int:
             print_json_error("usage", exc.format_message())
         exc.show(file=sys.stderr)
         return 2
-    except (KeyboardInterrupt, click.Abort):
-        print_error("interrupted", "")
-        return 130
-    except CancelledError as exc:
-        if wants_json:
-            print_json_error(exc.code, str(exc), exc.hint, retryable=exc.retryable)
-        from sqlindex.cli.interrupts import exit_code_of_signal
-
-        print_error(f"interrupted: {exc.hint}", "")
+    except (KeyboardInterrupt, click.Abort, CancelledError) as exc:
+        if may_tell():
+            cancelled = exc if isinstance(exc, CancelledError) else interrupted
+            if wants_json:
+                print(_as_json(cancelled))
+            print_error(": ".join(filter(None, ("interrupted", cancelled.hint))), "")
         return exit_code_of_signal()
     except SqlindexError as exc:
         if wants_json:
-            print_json_error(exc.code, str(exc), exc.hint, retryable=exc.retryable)
+            print(_as_json(exc))
         print_error(str(exc), exc.hint)
         return exc.exit_code
     except (SystemExit, OSError) as exc:
@@ -147,6 +159,10 @@ def run(arguments: list[str]) -> int:
         print_error(str(exc), "check the disk and the permissions")
         return 1
     return code if isinstance(code, int) else 0
+
+
+def _as_json(error: SqlindexError) -> str:
+    return json_error(error.code, str(error), error.hint, retryable=error.retryable)
 
 
 def _make_printable(wants_json: bool) -> None:

@@ -13,13 +13,18 @@ JSON_SCHEMA = 1
 
 def print_json(values: Mapping[str, object]) -> None:
     """One JSON object on stdout, with the schema's version first."""
-    print(json.dumps({"schema": JSON_SCHEMA, **values}, ensure_ascii=False, default=_plain))
+    print(_as_json(values))
 
 
 def print_json_error(code: str, message: str, hint: str = "", *, retryable: bool = False) -> None:
     """An error as the one JSON object on stdout."""
+    print(json_error(code, message, hint, retryable=retryable))
+
+
+def json_error(code: str, message: str, hint: str = "", *, retryable: bool = False) -> str:
+    """The line that `print_json_error` prints."""
     error = {"code": code, "message": message, "hint": hint, "retryable": retryable}
-    print_json({"error": error})
+    return _as_json({"error": error})
 
 
 def print_json_line(values: Mapping[str, object]) -> None:
@@ -63,6 +68,10 @@ def visible(text: str) -> str:
 def plural(count: int, noun: str) -> str:
     """`1 document`, `2 documents`."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def _as_json(values: Mapping[str, object]) -> str:
+    return json.dumps({"schema": JSON_SCHEMA, **values}, ensure_ascii=False, default=_plain)
 
 
 def _is_unsafe(character: str) -> bool:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sqlindex.embedding.onnx_session import OnnxEncoder, onnxruntime_release
@@ -52,6 +53,10 @@ class MiniLMEmbedder:
         self._loaded: _Loaded | None = None
         self._query_slots = threading.BoundedSemaphore(self._threads)
         self._identity = ""
+
+    def __reduce__(self) -> tuple[Callable[[], MiniLMEmbedder], tuple[()]]:
+        """Pickled, it is its files and threads; the model is loaded anew where it is used."""
+        return partial(MiniLMEmbedder, self._staged, threads=self._threads), ()
 
     @property
     def identity(self) -> str:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from sqlindex.cancellation import CancelToken
+from sqlindex.cancellation import NEVER, CancelToken
 from sqlindex.errors import EmbedderRequiredError, UsageError
 from sqlindex.evaluation.beir import CorpusDocument, JudgedCollection, read_collection
 from sqlindex.evaluation.measures import measure_run
@@ -56,7 +56,7 @@ def evaluate(
     _check_request(modes, embedder, limit_queries)
     measure_run({}, {}, ())  # a missing package shows now, not after an hour of embedding
     sink = progress or no_progress
-    token = cancel or CancelToken()
+    token = cancel or NEVER
     collection = read_collection(folder)
     query_ids = collection.answerable[:limit_queries]
     queries = {query_id: collection.queries[query_id] for query_id in query_ids}

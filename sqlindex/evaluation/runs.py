@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from sqlindex.cancellation import CancelToken
+from sqlindex.cancellation import NEVER, CancelToken
 from sqlindex.errors import HeadMovedError
 from sqlindex.index import Index
 from sqlindex.model.requests import MAX_LIMIT, Mode
@@ -70,7 +70,7 @@ def run_queries(
         EmbedderRequiredError: semantic or hybrid without an embedder.
         HeadMovedError: the index changed between two pages of one ranking.
     """
-    token = cancel or CancelToken()
+    token = cancel or NEVER
     run: dict[str, dict[str, float]] = {}
     samples_ms: list[float] = []
     first_ms = 0.0

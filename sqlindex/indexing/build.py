@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
-from sqlindex.cancellation import CancelToken
+from sqlindex.cancellation import CancelToken, WorkerThread
 from sqlindex.chunking.embedding_text import embedding_text, lost_heading
 from sqlindex.errors import (
     BadVectorError,
@@ -22,7 +23,7 @@ from sqlindex.ports import Embedder, TokenLimited
 from sqlindex.rendering import rendered_text
 from sqlindex.store.contents import put_content, read_content
 from sqlindex.store.documents import VersionRow, stage_versions
-from sqlindex.store.driver import Connection
+from sqlindex.store.driver import Connection, stopped_by
 from sqlindex.store.parses import ChunkPlace, chunk_place, document_of_parse, find_parse, put_parse
 from sqlindex.store.sources import SourceRow, StatRow, put_file_stats
 from sqlindex.store.vectors import missing_texts, put_vector_refusals, put_vectors
@@ -93,9 +94,13 @@ def embed_missing(
     allow_bad_vectors: bool,
     batch_size: int,
     cancel: CancelToken,
+    worker: WorkerThread,
     progress: ProgressSink,
 ) -> Embedded:
     """Embed every text of the build that the space has no vector for; each batch is durable.
+
+    Args:
+        worker: where the embedder is called.
 
     Raises:
         BadVectorError: a vector is zero, not finite or of the wrong width and `allow_bad_vectors`
@@ -105,13 +110,14 @@ def embed_missing(
         EmbedderError: the embedder raised.
     """
     done = Embedded()
-    places = missing_texts(
-        writer.connection,
-        build_id,
-        space_id,
-        is_new_space=is_new_space,
-        skips_refused=allow_bad_vectors,
-    )
+    with stopped_by(cancel, writer.connection):
+        places = missing_texts(
+            writer.connection,
+            build_id,
+            space_id,
+            is_new_space=is_new_space,
+            skips_refused=allow_bad_vectors,
+        )
     identity, dimensions = embedder.identity, embedder.dimensions
     reader = _TextReader(writer.connection)
     for at in range(0, len(places), batch_size):
@@ -120,8 +126,11 @@ def embed_missing(
         batch = places.batch(at, batch_size)
         texts = [reader.text(parse_id, ord_) for _, parse_id, ord_ in batch]
         try:
-            done.truncated += _check_lengths(writer.connection, embedder, batch, texts)
-            reply: object = embedder.embed_documents(texts)
+            over_long = worker.run(partial(_over_long, embedder, texts))
+            if over_long:
+                _require_truncating(writer.connection, embedder, batch[over_long[0]])
+            done.truncated += len(over_long)
+            reply: object = worker.run(partial(embedder.embed_documents, texts))
         except SqlindexError:
             raise
         except Exception as exc:
@@ -222,23 +231,24 @@ def text_at(content: str, place: ChunkPlace) -> str:
     return embedding_text(body, heading=heading, context=place.context)
 
 
-def _check_lengths(
-    connection: Connection,
-    embedder: Embedder,
-    batch: Sequence[tuple[int, int, int]],
-    texts: Sequence[str],
-) -> int:
-    """How many texts the embedder will cut."""
+def _over_long(embedder: Embedder, texts: Sequence[str]) -> list[int]:
+    """Which texts are over the embedder's limit."""
     if not isinstance(embedder, TokenLimited):
-        return 0
+        return []
     limit = embedder.token_limit
-    over = [row for row, tokens in enumerate(embedder.count_tokens(texts)) if tokens > limit]
-    if over and embedder.over_long_policy == "fail":
-        where = _where(connection, *batch[over[0]][1:])
+    return [row for row, tokens in enumerate(embedder.count_tokens(texts)) if tokens > limit]
+
+
+def _require_truncating(
+    connection: Connection, embedder: Embedder, place: tuple[int, int, int]
+) -> None:
+    """Refuse a text over the limit of an embedder that does not cut it."""
+    if isinstance(embedder, TokenLimited) and embedder.over_long_policy == "fail":
         raise InputTooLongError(
-            f"{where} is over the embedder's limit of {limit} tokens", hint="choose smaller chunks"
+            f"{_where(connection, *place[1:])} is over the embedder's limit of "
+            f"{embedder.token_limit} tokens",
+            hint="choose smaller chunks",
         )
-    return len(over)
 
 
 def _where(connection: Connection, parse_id: int, ord_: int) -> str:

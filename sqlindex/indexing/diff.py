@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
 
-from sqlindex.cancellation import CancelToken
+from sqlindex.cancellation import CancelToken, WorkerThread
 from sqlindex.errors import DocumentRefusedError, SourceError, SqlindexError
 from sqlindex.filetypes.unsupported import unsupported
 from sqlindex.indexing.given import check_entry, check_raw
@@ -81,6 +81,7 @@ def walk(
     tally: Tally,
     *,
     cancel: CancelToken,
+    worker: WorkerThread,
     progress: ProgressSink,
     before: StagedBefore | None = None,
 ) -> Generator[PreparedDocument | TouchedFile]:
@@ -95,7 +96,7 @@ def walk(
         SourceError: the listing failed or named a document twice.
         DocumentRefusedError: `rules.strict` and a document was refused.
     """
-    comparison = _Comparison(connection, listing, workshop, rules, ledger, tally, before)
+    comparison = _Comparison(connection, listing, workshop, rules, ledger, tally, worker, before)
     with closing(_listed(listing)) as entries:
         for entry in entries:
             cancel.check()
@@ -108,7 +109,7 @@ def walk(
                 found = comparison.compare(entry)
                 if found is not None:
                     yield found
-    comparison.end()
+    comparison.end(cancel)
 
 
 class _Comparison:
@@ -122,6 +123,7 @@ class _Comparison:
         rules: Rules,
         ledger: Ledger,
         tally: Tally,
+        worker: WorkerThread,
         before: StagedBefore | None,
     ) -> None:
         self._connection = connection
@@ -131,6 +133,7 @@ class _Comparison:
         self._rules = rules
         self._ledger = ledger
         self._tally = tally
+        self._worker = worker
         self._source_id = listing.row.source_id
         self._seen = SeenVersions()
         self._is_whole = listing.scope == EVERYTHING
@@ -191,7 +194,7 @@ class _Comparison:
         ):
             self._stays_staged(version, staged.version)
             return touched
-        prepared = self._workshop.prepare(self._connection, entry, raw, raw_digest)
+        prepared = self._workshop.prepare(self._connection, entry, raw, raw_digest, self._worker)
         if isinstance(prepared, Refusal):
             self.refuse(prepared)
             return None
@@ -268,10 +271,10 @@ class _Comparison:
             self._source_id, refusal, is_kept=is_kept, is_news=told != (refusal, is_kept)
         )
 
-    def end(self) -> None:
+    def end(self, cancel: CancelToken) -> None:
         """Note what the listing, now complete within its scope, no longer names."""
         connection, source_id, scope = self._connection, self._source_id, self._listing.scope
-        for version in live_in_scope(connection, source_id, scope):
+        for version in cancel.checked(live_in_scope(connection, source_id, scope)):
             is_seen = version.version_id in self._seen
             if not is_seen and not self._ledger.keeps(
                 source_id, version.document_id, with_folders=self._has_folders

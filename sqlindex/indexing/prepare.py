@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from sqlindex.cancellation import WorkerThread
 from sqlindex.chunking.chunker import CHUNKER_VERSION, chunk_document
 from sqlindex.chunking.embedding_text import (
     EMBEDDING_INPUT_VERSION,
@@ -108,9 +109,18 @@ class Workshop:
         return sorted(lines)
 
     def prepare(
-        self, connection: Connection, ref: DocumentRef, raw: RawDocument, raw_digest: bytes
+        self,
+        connection: Connection,
+        ref: DocumentRef,
+        raw: RawDocument,
+        raw_digest: bytes,
+        worker: WorkerThread,
     ) -> PreparedDocument | Refusal:
-        """Decode, parse and chunk one document, unless the store holds the result already."""
+        """Decode, parse and chunk one document, unless the store holds the result already.
+
+        Args:
+            worker: where it is parsed and cut, which takes seconds for a huge document.
+        """
         file_type = self.registry.for_extension(ref.type_name)
         if file_type is None:
             return unsupported(ref.document_id, ref.type_name)
@@ -126,9 +136,7 @@ class Workshop:
             version = _version(ref, raw, raw_digest, decoded, title, date, tags)
             return PreparedDocument(_with_parse(version, *known), recipe, decoded.text, None)
         try:
-            parsed = self.parser_of(file_type).parse(decoded.text, file_type.language)
-            check_parsed(decoded.text, parsed)
-            chunks = self._chunks(decoded.text, parsed)
+            parsed, chunks = worker.run(lambda: self._parsed(file_type, decoded.text))
         except SqlindexError:
             raise
         except MemoryError as exc:
@@ -144,6 +152,13 @@ class Workshop:
         return PreparedDocument(
             _with_parse(version, 0, len(chunks)), recipe, decoded.text, parsed, chunks
         )
+
+    def _parsed(
+        self, file_type: FileType, text: str
+    ) -> tuple[ParsedDocument, tuple[PreparedChunk, ...]]:
+        parsed = self.parser_of(file_type).parse(text, file_type.language)
+        check_parsed(text, parsed)
+        return parsed, self._chunks(text, parsed)
 
     def _chunks(self, text: str, parsed: ParsedDocument) -> tuple[PreparedChunk, ...]:
         spans = chunk_document(text, parsed, self.config.chunks, self.token_limit)

@@ -8,7 +8,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from itertools import islice
 
-from sqlindex.cancellation import CancelToken
+from sqlindex.cancellation import NEVER, CancelToken, WorkerThread
 from sqlindex.errors import (
     EmbedderMismatchError,
     SqlindexError,
@@ -89,7 +89,7 @@ class RefreshJob:
     plan: Mapping[str, str] = field(default_factory=dict)
     restart: bool = False
     also: Callable[[Connection], None] | None = None
-    cancel: CancelToken = field(default_factory=CancelToken)
+    cancel: CancelToken = NEVER
     progress: ProgressSink = no_progress
 
     @property
@@ -115,11 +115,11 @@ def refresh(writer: Writer, job: RefreshJob) -> RefreshReport:
     build = open_build(writer, job.scope, job.plan, restart=job.restart)
     build_id, head = build.build_id, build.head
     tally = Tally()
-    with closing(Ledger()) as ledger:
+    with closing(Ledger()) as ledger, WorkerThread(job.cancel) as worker:
         for listing in job.listings:
             # Closed whatever happens: a source may hold a process or descriptors while it lists.
             with closing(
-                _walk(writer.connection, job, listing, ledger, tally, build.before)
+                _walk(writer.connection, job, listing, ledger, tally, worker, build.before)
             ) as found:
                 for batch in _batches(found, job.workshop.config.documents_per_batch):
                     stage_documents(writer, build_id, listing.row, batch)
@@ -141,6 +141,7 @@ def refresh(writer: Writer, job: RefreshJob) -> RefreshReport:
                 allow_bad_vectors=job.allow_bad_vectors,
                 batch_size=job.workshop.config.embedding_batch,
                 cancel=job.cancel,
+                worker=worker,
                 progress=job.progress,
             )
         job.cancel.check()
@@ -202,9 +203,9 @@ def plan(connection: Connection, job: RefreshJob) -> Changes:
     planned_space = None if job.embedder is None else space_id
     skips_refused = job.allow_bad_vectors
     tally = Tally()
-    with closing(Ledger()) as ledger:
+    with closing(Ledger()) as ledger, WorkerThread(job.cancel) as worker:
         for listing in job.listings:
-            with closing(_walk(connection, job, listing, ledger, tally)) as found:
+            with closing(_walk(connection, job, listing, ledger, tally, worker)) as found:
                 for document in found:
                     if job.embedder is not None and isinstance(document, PreparedDocument):
                         ledger.add_inputs(
@@ -237,6 +238,7 @@ def _walk(
     listing: Listing,
     ledger: Ledger,
     tally: Tally,
+    worker: WorkerThread,
     before: StagedBefore | None = None,
 ) -> Generator[PreparedDocument | TouchedFile]:
     return walk(
@@ -247,6 +249,7 @@ def _walk(
         ledger,
         tally,
         cancel=job.cancel,
+        worker=worker,
         progress=job.progress,
         before=before,
     )

@@ -154,7 +154,7 @@ class Searcher:
         if mode != "lexical":
             if condition is not None and not self._has_candidates(pinned, condition):
                 return SearchResult((), pinned.generation, False, mode, _fusion_of(mode), False)
-            query_vector = self._embed(request.query, embedder, pinned)
+            query_vector = self._embed(request.query, embedder, pinned, cancel)
         cancel.check()
         with self._file.reading(cancel=cancel) as connection:
             served = read_served(connection, request.at)
@@ -170,6 +170,7 @@ class Searcher:
                 ranked = self._with_vectors(
                     connection, served, terms, condition, query_vector, mode, window, cancel
                 )
+            cancel.check()
             wanted = ranked[request.offset : request.offset + request.limit]
             hits = tuple(
                 self._hit(connection, served, found, request.offset + position, terms)
@@ -210,7 +211,7 @@ class Searcher:
         return any(chunks for _, chunks in ranges)
 
     def _embed(
-        self, query: str, embedder: Embedder | None, served: Served
+        self, query: str, embedder: Embedder | None, served: Served, cancel: CancelToken
     ) -> npt.NDArray[np.float32]:
         from sqlindex.search.semantic.query_vector import embed_query
         from sqlindex.store.vectors import space_of
@@ -230,7 +231,7 @@ class Searcher:
                 f"the embedder is {embedder.identity} ({embedder.dimensions} wide)",
                 hint="run 'sqlindex refresh' with this embedder, or search with mode lexical",
             )
-        vector = embed_query(embedder, query)
+        vector = embed_query(embedder, query, cancel)
         if (embedder.identity, embedder.dimensions) != before:
             raise EmbedderMismatchError(
                 "the embedder changed during the search", hint="search again"
@@ -298,6 +299,7 @@ class Searcher:
         lexical, lexical_scores = self._lexical_positions(
             connection, served, view, terms, ranges, cancel
         )
+        cancel.check()
         fused, _ = reciprocal_rank_fusion(
             [lexical, semantic], len(view.slots), rank_constant=self._config.rank_constant
         )
@@ -348,6 +350,7 @@ class Searcher:
             ViewKey(*self._file.identity(), generation, space_id),
             lambda: GenerationView.read(connection, generation, space_id, cancel),
             is_head=served.lexical is not None,
+            cancel=cancel,
         )
 
     def _hit(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import stat
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,11 +45,31 @@ _READONLY = 8
 
 def main() -> None:
     """Serve requests on standard input."""
+    _end_with_parent()
     try:
         serve(sys.stdin.buffer, sys.stdout.buffer)
     except BrokenPipeError:
         # Nobody listens any more; the interpreter would complain when it flushes at its end.
         os._exit(0)
+
+
+def _end_with_parent() -> None:
+    """End this process as soon as nobody holds the other end of its standard input.
+
+    It may be in the middle of a long statement then, and its parent may have been killed.
+    """
+    if os.name != "posix":
+        return
+    from select import poll
+
+    hangup = poll()
+    hangup.register(sys.stdin.fileno(), 0)
+
+    def wait() -> None:
+        hangup.poll()
+        os._exit(0)
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
 def serve(requests: IO[bytes], replies: IO[bytes]) -> None:

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Literal
 
 from sqlindex.cancellation import CancelToken
-from sqlindex.errors import HeadMovedError, SqlindexError, StorageError
+from sqlindex.errors import HeadMovedError, StorageError
 from sqlindex.store.collect import Collected, collect
 from sqlindex.store.driver import (
     connect,
     copy_pages,
     file_uri,
-    interrupted_if,
+    stopped_by,
     translated_errors,
 )
 from sqlindex.store.head import read_head
@@ -140,11 +140,8 @@ def _write_anew(path: Path, scratch: Path, cancel: CancelToken) -> None:
     target = file_uri(scratch)
     connection = connect(path, "ro", copies_to=target)
     try:
-        with translated_errors(path), interrupted_if(connection, lambda: cancel.is_cancelled):
+        with translated_errors(path), stopped_by(cancel, connection):
             connection.execute("VACUUM INTO ?", (target,))
-    except SqlindexError:
-        cancel.check()
-        raise
     finally:
         connection.close()
 

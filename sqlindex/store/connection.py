@@ -11,12 +11,12 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sqlindex.cancellation import CancelToken
+from sqlindex.cancellation import NEVER, CancelToken
 from sqlindex.errors import NoIndexError, StorageError
 from sqlindex.store.driver import Connection, connect, translated_errors
 from sqlindex.store.head import require_kept
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 
 DEADLINE_MS = 60_000
+LOG_PAUSE_MB = 1_000
 """How long SQLite may work for one reading: damage can make a statement run for ever."""
 
 
@@ -56,9 +57,13 @@ class IndexFile:
         busy_timeout_ms: int,
         deadline_ms: int = DEADLINE_MS,
         trust_owner: bool = False,
+        allow_network: bool = False,
+        log_pause_mb: int = LOG_PAUSE_MB,
         shared: str | None = None,
     ) -> None:
         self.path = path
+        self._log_pause_mb = log_pause_mb
+        self._allow_network = allow_network
         self._busy_timeout_ms = busy_timeout_ms
         self._deadline_ms = deadline_ms
         self._trust_owner = trust_owner
@@ -82,6 +87,7 @@ class IndexFile:
         deadline_ms: int = DEADLINE_MS,
         allow_network: bool = False,
         trust_owner: bool = False,
+        log_pause_mb: int = LOG_PAUSE_MB,
     ) -> IndexFile:
         """Open the index at `path`; with `make`, create it when nothing is there.
 
@@ -92,6 +98,7 @@ class IndexFile:
             deadline_ms: how long SQLite may work for one reading.
             allow_network: make, write and follow it also where other machines may use it.
             trust_owner: take files of any owner, and write another user's index.
+            log_pause_mb: a writer waits while readers keep the log longer than that.
 
         Raises:
             NotAnIndexError: not an index of this program; `NewerSchemaError` for a newer one.
@@ -119,7 +126,20 @@ class IndexFile:
             busy_timeout_ms=busy_timeout_ms,
             deadline_ms=deadline_ms,
             trust_owner=trust_owner,
+            allow_network=allow_network,
+            log_pause_mb=log_pause_mb,
             shared=shared,
+        )
+
+    def __reduce__(self) -> tuple[Callable[..., IndexFile], tuple[object, ...]]:
+        """Pickled, it is opened anew where it arrives, in the same way."""
+        return _open_anew, (
+            self.path,
+            self._busy_timeout_ms,
+            self._deadline_ms,
+            self._allow_network,
+            self._trust_owner,
+            self._log_pause_mb,
         )
 
     def identity(self) -> tuple[int, int]:
@@ -249,7 +269,8 @@ class IndexFile:
 
         Raises:
             LockedError: another writer holds the index.
-            CancelledError: cancelled while waiting for the other writer.
+            CancelledError: cancelled while waiting for the other writer, or a statement was
+                stopped.
             SharedFileSystemError: it lies on a network file system and that was not allowed.
             UnsafeFileError: it is another user's, or a file beside it is a link.
             ForeignSchemaError: the file's schema is not the one that this program makes.
@@ -262,13 +283,17 @@ class IndexFile:
         if self._shared is not None:
             raise refuse_shared(self.path, self._shared)
         verify_files(self.path, trust_owner=self._trust_owner, is_written=True)
-        self._patience = self._patience or Patience()
+        self._patience = self._patience or Patience(1_000_000 * self._log_pause_mb)
         lock = WriterLock(self.path)
         lock.acquire(purpose, wait_s=wait_s, cancel=cancel)
         try:
             with translated_errors(self.path):
                 writer = Writer(
-                    self.path, self._busy_timeout_ms, self._patience, is_repair=is_repair
+                    self.path,
+                    self._busy_timeout_ms,
+                    self._patience,
+                    cancel or NEVER,
+                    is_repair=is_repair,
                 )
                 try:
                     yield writer
@@ -320,6 +345,25 @@ class IndexFile:
             makes_temporary=makes_temporary,
         )
         return Reader(connection, watch, state)
+
+
+def _open_anew(
+    path: Path,
+    busy_timeout_ms: int,
+    deadline_ms: int,
+    allow_network: bool,
+    trust_owner: bool,
+    log_pause_mb: int,
+) -> IndexFile:
+    return IndexFile.open(
+        path,
+        make=False,
+        busy_timeout_ms=busy_timeout_ms,
+        deadline_ms=deadline_ms,
+        allow_network=allow_network,
+        trust_owner=trust_owner,
+        log_pause_mb=log_pause_mb,
+    )
 
 
 # SQLite counts the locks of a process in memory, and a child inherits the count without the locks:

@@ -16,7 +16,9 @@ from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 from urllib.parse import quote
 
+from sqlindex.cancellation import NEVER, CancelToken
 from sqlindex.errors import (
+    CancelledError,
     CorruptIndexError,
     FilterError,
     LockedError,
@@ -174,8 +176,6 @@ def file_uri(path: Path) -> str:
 
 _COPY_STEP_PAGES = 256
 _OK, _BUSY, _LOCKED = 0, 5, 6
-_INTERRUPT_OPCODES = 50_000
-"""Steps of SQLite's machine between two looks: a few milliseconds."""
 
 
 def copy_pages(origin: Connection, target: Connection, step: Callable[[int, int], None]) -> None:
@@ -206,14 +206,25 @@ def copy_pages(origin: Connection, target: Connection, step: Callable[[int, int]
     copying.backup(target, pages=min(_COPY_STEP_PAGES, total - 1), progress=report)
 
 
+STEPS_PER_CHECK = 50_000
+"""Instructions of SQLite's machine between two looks at a token: 2 to 50 ms."""
+
+
 @contextmanager
-def interrupted_if(connection: Connection, is_wanted: Callable[[], bool]) -> Iterator[None]:
-    """Let a long statement in the block end with an error soon after `is_wanted` says so."""
-    connection.set_progress_handler(lambda: int(is_wanted()), _INTERRUPT_OPCODES)
+def stopped_by(cancel: CancelToken, connection: Connection) -> Iterator[None]:
+    """Let a cancel stop the statements of the block; `translate` makes it a `CancelledError`.
+
+    A statement that is stopped undoes its own changes. Leave COMMIT out of the block: it could be
+    reported as stopped when it has been done.
+    """
+    if cancel is NEVER:
+        yield
+        return
+    connection.set_progress_handler(lambda: int(cancel.is_cancelled), STEPS_PER_CHECK)
     try:
         yield
     finally:
-        connection.set_progress_handler(None, _INTERRUPT_OPCODES)
+        connection.set_progress_handler(None, 0)
 
 
 def connect_foreign(path: Path, *, is_immutable: bool, timeout_ms: int) -> Connection:
@@ -325,13 +336,16 @@ def translate(exc: Exception, path: Path) -> SqlindexError:
             f"the request is more than SQLite takes: {text}", hint="use fewer or shorter filters"
         )
     if primary == 9 or text == "interrupted":
-        return StorageError(f"work on index {path} was interrupted")
+        return CancelledError(
+            f"work on index {path} was cancelled",
+            hint="the last published generation is unchanged",
+        )
     return CorruptIndexError(f"index {path}: {text}", hint="run 'sqlindex repair'")
 
 
 def is_damage(exc: Exception) -> bool:
     """Whether an exception of the driver tells of the file's contents, not of locks, disk or a cancel."""
-    return not isinstance(translate(exc, Path()), LockedError | StorageError)
+    return not isinstance(translate(exc, Path()), LockedError | StorageError | CancelledError)
 
 
 def read_header(path: Path) -> tuple[int, int]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from sqlindex.store.driver import Connection, connect, translated_errors
+from sqlindex.cancellation import NEVER, CancelToken
+from sqlindex.store.driver import Connection, connect, stopped_by, translated_errors
 from sqlindex.store.expected_schema import verify_schema
 from sqlindex.store.header import SCHEMA_VERSION, verify_version
+from sqlindex.store.log_holders import log_holders
 from sqlindex.store.migrate import bring_up_to_date
 from sqlindex.store.opening import log_bytes_of
 
@@ -18,26 +22,51 @@ LOG_LIMIT_BYTES = 16_000_000
 LOG_WAIT_MS = 500
 """How long that checkpoint waits for the readers of the moment."""
 
+LOG_WARNING_BYTES = 64_000_000
+"""Past that length the readers that keep the log are named in a warning, once for a writer."""
+
 WRITER_CACHE_KIB = 32_768
+
+_PAUSE_S = 0.2
+
+_logger = logging.getLogger(__name__)
 
 
 class Patience:
-    """Past which length of the log a checkpoint waits for readers; kept from writer to writer."""
+    """How a writer deals with readers that keep the log; kept from writer to writer.
 
-    __slots__ = ("beyond_bytes",)
+    Attributes:
+        beyond_bytes: past that length of the log a checkpoint waits for readers.
+        pause_bytes: past that length the writer waits until they have ended.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("beyond_bytes", "pause_bytes")
+
+    def __init__(self, pause_bytes: int) -> None:
         self.beyond_bytes = LOG_LIMIT_BYTES
+        self.pause_bytes = pause_bytes
 
 
 class Writer:
-    """The writing connection; every change goes through `transaction`."""
+    """The writing connection; every change goes through `transaction`.
+
+    Args:
+        cancel: stops a long statement of a transaction, never its commit.
+    """
 
     def __init__(
-        self, path: Path, busy_timeout_ms: int, patience: Patience, *, is_repair: bool = False
+        self,
+        path: Path,
+        busy_timeout_ms: int,
+        patience: Patience,
+        cancel: CancelToken = NEVER,
+        *,
+        is_repair: bool = False,
     ) -> None:
         self.path = path
+        self._cancel = cancel
         self._patience = patience
+        self._has_warned = False
         self.connection = connect(path, "rw", timeout_ms=busy_timeout_ms, is_repair=is_repair)
         try:
             for pragma in (
@@ -74,7 +103,8 @@ class Writer:
             connection.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
             connection.execute("BEGIN IMMEDIATE")
             try:
-                yield connection
+                with stopped_by(self._cancel, connection):
+                    yield connection
                 connection.execute("COMMIT")
             except BaseException:
                 with suppress(Exception):
@@ -83,9 +113,34 @@ class Writer:
                 raise
 
     def bound_log(self) -> None:
-        """Checkpoint when the log has grown."""
-        if self.log_bytes() > LOG_LIMIT_BYTES:
+        """Checkpoint when the log has grown; wait when a reader keeps it from shrinking for long.
+
+        Raises:
+            CancelledError: cancelled while waiting.
+        """
+        if self.log_bytes() <= LOG_LIMIT_BYTES:
+            return
+        self._checkpoint()
+        if self.log_bytes() > LOG_WARNING_BYTES:
+            self._warn()
+        while self.log_bytes() > self._patience.pause_bytes:
+            self._cancel.check()
+            time.sleep(_PAUSE_S)
             self._checkpoint()
+
+    def _warn(self) -> None:
+        if self._has_warned:
+            return
+        self._has_warned = True
+        holders = log_holders(self.path)
+        named = ", ".join(f"process {holder}" for holder in holders) or "a reading of this process"
+        _logger.warning(
+            "the log of index %s is %d MB long and cannot shrink: %s has been reading for long",
+            self.path,
+            self.log_bytes() // 1_000_000,
+            named,
+            extra={"event": "log.kept", "holders": holders},
+        )
 
     def empty_log(self) -> bool:
         """Copy the whole log into the file and cut it to nothing.

@@ -23,7 +23,7 @@ LEVEL_BY_PART = {
     "wiring": 4,
     **dict.fromkeys(("overview", "registration", "snapshot"), 5),
     "index": 6,
-    **dict.fromkeys(("evaluation", "testing"), 7),
+    **dict.fromkeys(("async_index", "evaluation", "testing"), 7),
     "cli": 8,  # its eval command runs the evaluation
 }
 OUTSIDE = {"__init__", "__main__"}

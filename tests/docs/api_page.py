@@ -73,7 +73,7 @@ def _signature(found: type) -> list[str]:
     if issubclass(found, enum.Enum):
         return []
     shown = _call(found.__name__, inspect.signature(found))
-    if found.__name__ == "Index":  # made by `Index.open`, whose signature follows
+    if found.__name__ in ("Index", "AsyncIndex"):  # made by `open`
         return []
     return ["```text", shown, "```", ""]
 
@@ -88,7 +88,9 @@ def _public(found: type) -> Iterator[tuple[str, object]]:
         for name, member in vars(owner).items():
             if name.startswith("_") or name in fields or not _is_described(member):
                 continue
-            if found.__dict__.get(name, member) is member:
+            # The methods of `AsyncIndex` that differ from those of `Index` in nothing but `await`.
+            is_told = found is sqlindex.AsyncIndex and hasattr(member, "__wrapped__")
+            if found.__dict__.get(name, member) is member and not is_told:
                 yield name, member
 
 

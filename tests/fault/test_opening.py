@@ -554,21 +554,25 @@ def test_a_cancel_ends_a_statement_while_it_runs(db: Path) -> None:
 HUGE_BYTES = 100_000_000
 
 _SEARCH_AND_MEASURE = """
-import json, resource, sys
+import json, sys
 from sqlindex import Index
 from sqlindex.errors import SqlindexError
 from sqlindex.store import driver
+
+def peak_kib():  # ru_maxrss starts at the parent's peak, which survives exec
+    status = dict(line.split(":", 1) for line in open("/proc/self/status"))
+    return int(status["VmHWM"].split()[0])
+
 if sys.argv[2] == "unlimited":
     driver._LIMITS = {}
 with Index.open(sys.argv[1]) as index:
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = peak_kib()
     try:
         index.search("pump")
         code = None
     except SqlindexError as exc:
         code = exc.code
-grown_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-print(json.dumps([code, grown_kib * 1024]))
+print(json.dumps([code, (peak_kib() - before) * 1024]))
 """
 
 
@@ -600,7 +604,7 @@ def test_a_huge_value_is_damage_and_takes_no_memory(db: Path) -> None:
     assert code == "corrupt"
     assert grown_bytes < 30_000_000
     _, grown_bytes = searched("unlimited")
-    assert grown_bytes > HUGE_BYTES * 0.4
+    assert grown_bytes > HUGE_BYTES * 0.9
 
 
 # Making an index

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sqlindex.cancellation import CancelToken, WorkerThread
 from sqlindex.errors import BadVectorError, EmbedderError, SqlindexError
 from sqlindex.ports import Embedder
 
@@ -12,17 +13,19 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 
-def embed_query(embedder: Embedder, query: str) -> npt.NDArray[np.float32]:
+def embed_query(embedder: Embedder, query: str, cancel: CancelToken) -> npt.NDArray[np.float32]:
     """The query's vector: float32 of shape (dimensions,), a copy, finite and not zero.
 
     Raises:
+        CancelledError: cancelled before the embedder was back.
         BadVectorError: wrong shape, not finite, or all zeros.
         EmbedderError: the embedder raised.
     """
     import numpy as np
 
     try:
-        given = embedder.embed_query(query)
+        with WorkerThread(cancel) as worker:
+            given = worker.run(lambda: embedder.embed_query(query))
     except SqlindexError:
         raise
     except Exception as exc:

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
+from sqlindex.cancellation import CancelToken
+
 if TYPE_CHECKING:
     from sqlindex.search.semantic.view import GenerationView
 
@@ -40,10 +42,19 @@ class ViewCache:
         self._older: OrderedDict[ViewKey, GenerationView] = OrderedDict()
 
     def view(
-        self, key: ViewKey, read: Callable[[], GenerationView], *, is_head: bool
+        self,
+        key: ViewKey,
+        read: Callable[[], GenerationView],
+        *,
+        is_head: bool,
+        cancel: CancelToken,
     ) -> GenerationView:
-        """The view of that key; of several threads one reads it, the others wait."""
-        with self._guard:
+        """The view of that key; of several threads one reads it, the others wait.
+
+        Raises:
+            CancelledError: cancelled while another thread reads it.
+        """
+        with cancel.holding(self._guard):
             self._drop_other_files(key)
             if self._head is not None and self._head[0] == key:
                 view = self._head[1]
