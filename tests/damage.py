@@ -232,6 +232,11 @@ DERIVED = (
         "UTF-8",
     ),
     Damage(
+        "an id that is no UTF-8",
+        ["UPDATE file_stat SET document_id = CAST(x'ff' AS TEXT) WHERE document_id = 'old.md'"],
+        "UTF-8",
+    ),
+    Damage(
         "mount points",
         ["UPDATE source SET mount_points = '[' WHERE source_id = 1"],
         "sources and refusals can be read",

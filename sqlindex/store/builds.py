@@ -104,10 +104,11 @@ def _read_plan(text: str, build_id: int) -> dict[str, str]:
 def unreadable_builds(connection: Connection) -> list[int]:
     """Unfinished builds whose plan cannot be read."""
     found = []
-    for build_id, _, _, _, plan, _ in connection.execute(_UNFINISHED):
+    for build_id, _, _, scope, plan, _ in connection.execute(_UNFINISHED):
         try:
             _read_plan(plan, build_id)
-        except (CorruptIndexError, TypeError):
+            f"{scope}{plan}".encode()
+        except (CorruptIndexError, TypeError, UnicodeEncodeError):
             found.append(build_id)
     return found
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from sqlindex.cancellation import CancelToken
 from sqlindex.errors import CorruptIndexError
+from sqlindex.store.checksum import stored_bytes
 from sqlindex.store.damage import UNREADABLE, index_disagreements
 from sqlindex.store.documents import damaged_versions
 from sqlindex.store.driver import Connection, DatabaseError, is_damage
@@ -209,7 +210,21 @@ _STRAY_TAGS = """
 """
 _MOUNT_POINTS = "SELECT source_id, name, mount_points FROM source"
 _FORGET_MOUNTS = "UPDATE source SET mount_points = '[]' WHERE source_id = ?"
-_REFUSED = "SELECT source_id, document_id, reason, detail, hint, is_kept FROM refused_document"
+# Texts that no checksum covers, and what is done with the rows of one that is no UTF-8.
+_OF_TEXT = " WHERE CAST({column} AS BLOB) = ?"
+_PLAIN_TEXTS = (
+    (
+        "refused_document",
+        ("document_id", "reason", "detail", "hint"),
+        "DELETE FROM refused_document" + _OF_TEXT,
+    ),
+    ("file_stat", ("document_id",), "DELETE FROM file_stat" + _OF_TEXT),
+    ("setting", ("name", "value"), "DELETE FROM setting" + _OF_TEXT),
+    ("tag", ("name",), "DELETE FROM tag" + _OF_TEXT),
+    ("generation", ("cause", "analyzer"), "UPDATE generation SET {column} = ''" + _OF_TEXT),
+    ("vector_refusal", ("detail",), "UPDATE vector_refusal SET {column} = ''" + _OF_TEXT),
+)
+_REFUSED = "SELECT source_id, document_id, is_kept FROM refused_document"
 _FORGET_REFUSED = "DELETE FROM refused_document WHERE source_id = ? AND document_id = ?"
 
 
@@ -536,7 +551,7 @@ def mend_vectors(connection: Connection) -> Iterator[tuple[str, str]]:
 
 
 def mend_sources(connection: Connection) -> Iterator[tuple[str, str]]:
-    """Drop what cannot be read of sources and refused documents: (what, outcome) each.
+    """Drop what cannot be read of sources, refused documents and other small tables: (what, outcome).
 
     What a source lists (its options) is not made up: a source of which that is damaged stays so.
     """
@@ -546,15 +561,29 @@ def mend_sources(connection: Connection) -> Iterator[tuple[str, str]]:
         except UNREADABLE:
             connection.execute(_FORGET_MOUNTS, (source_id,))
             yield f"mount points of source {name}", "rebuilt"
-    for source_id, *texts, is_kept in connection.execute(_REFUSED).fetchall():
+    for table, columns, mend in _PLAIN_TEXTS:
+        for column in columns:
+            rows = connection.execute(f"SELECT DISTINCT {column} FROM {table}").fetchall()
+            for (text,) in rows:
+                if not _is_encodable(text):
+                    connection.execute(mend.format(column=column), (stored_bytes(str(text)),))
+                    yield f"{column} of {table} that is no text", "dropped"
+    for source_id, document_id, is_kept in connection.execute(_REFUSED).fetchall():
         try:
-            "".join(texts).encode()
-            is_sound = is_kept in (0, 1) and refusal_of(connection, source_id, texts[0]) is not None
+            is_sound = is_kept in (0, 1) and refusal_of(connection, source_id, document_id)
         except UNREADABLE:
-            is_sound = False
+            is_sound = None
         if not is_sound:
-            connection.execute(_FORGET_REFUSED, (source_id, texts[0]))
-            yield f"why {texts[0]} is not indexed", "dropped"
+            connection.execute(_FORGET_REFUSED, (source_id, document_id))
+            yield f"why {document_id} is not indexed", "dropped"
+
+
+def _is_encodable(text: object) -> bool:
+    try:
+        str(text).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def mend_lists(connection: Connection) -> Iterator[tuple[str, str]]:

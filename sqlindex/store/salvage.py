@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 
 from sqlindex.errors import UsageError
@@ -27,8 +28,7 @@ from sqlindex.store.migrate import create
 
 _BATCH = 1_000
 _TABLES = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT GLOB 'chunk_fts_*' AND name NOT GLOB 'sqlite_*'"
-_KEYS = "SELECT name FROM pragma_table_xinfo(?) WHERE pk > 0 ORDER BY pk"
-_COLUMNS = "SELECT count(*) FROM pragma_table_xinfo(?)"
+_COLUMNS = "SELECT name, pk FROM pragma_table_xinfo(?) ORDER BY cid"
 _SEQUENCE = """
     INSERT INTO sqlite_sequence SELECT 'build', max(build_id) FROM (
       SELECT build_id FROM build UNION ALL SELECT build_id FROM generation UNION ALL SELECT build_id FROM document_version)
@@ -77,36 +77,55 @@ def salvage(damaged: Connection, path: Path, out: Path) -> list[str]:
 
 def _copy(damaged: Connection, new: Connection, table: str) -> bool:
     """Copy a table from both its ends up to what cannot be read; whether all of it could."""
-    keys = [row[0] for row in new.execute(_KEYS, (table,))]
-    places = ", ".join("?" * new.execute(_COLUMNS, (table,)).fetchone()[0])
-    put = f"INSERT OR IGNORE INTO {table} VALUES({places})"
+    columns = new.execute(_COLUMNS, (table,)).fetchall()
+    keys = [(pk, at, name) for at, (name, pk) in enumerate(columns) if pk]
+    key_places = [at for _, at, _ in sorted(keys)]
+    put = f"INSERT OR IGNORE INTO {table} VALUES({', '.join('?' * len(columns))})"
     new.execute(f"DELETE FROM {table}")
     for direction in ("ASC", "DESC"):
-        order = ", ".join(f"{key} {direction}" for key in keys)
+        order = ", ".join(f"{name} {direction}" for _, _, name in sorted(keys))
+        query = f"SELECT * FROM {table} NOT INDEXED ORDER BY {order}"
+        rows = _sound_rows(damaged, query, key_places, is_ascending=direction == "ASC")
         is_whole = True
-        for batch in _readable(damaged, f"SELECT * FROM {table} NOT INDEXED ORDER BY {order}"):
-            is_whole = batch is not None and _put(new, put, batch) and is_whole
+        while batch := list(islice(rows, _BATCH)):
+            sound = [row for row in batch if row is not None]
+            is_whole = _put(new, put, sound) and len(sound) == len(batch) and is_whole
         if is_whole:
             return True
     return False
 
 
-def _readable(damaged: Connection, query: str) -> Iterator[list[Row] | None]:
-    """Rows in batches, up to the first that cannot be read; then None in place of the rest."""
-    batch: list[Row] = []
+def _sound_rows(
+    damaged: Connection, query: str, key_places: list[int], *, is_ascending: bool
+) -> Iterator[Row | None]:
+    """Rows up to the first that cannot be read; None in place of those that may be another's.
+
+    A row whose key does not lie between those beside it has a damaged key, or stands beside one: its
+    values could pass for those of another key.
+    """
+
+    def key(row: Row) -> Row:
+        return tuple(row[at] for at in key_places)
+
+    held: Row | None = None
+    has_risen = True
     try:
         for row in damaged.execute(query):
-            batch.append(row)
-            if len(batch) == _BATCH:
-                yield batch
-                batch = []
+            if held is not None:
+                one, other = (held, row) if is_ascending else (row, held)
+                try:
+                    rises = bool(key(one) < key(other))
+                except TypeError:
+                    rises = False
+                yield held if has_risen and rises else None
+                has_risen = rises
+            held = row
     except DatabaseError as exc:
         if not is_damage(exc):
             raise
-        yield batch
         yield None
-    else:
-        yield batch
+    if held is not None:
+        yield held if has_risen else None
 
 
 def _put(new: Connection, put: str, batch: list[Row]) -> bool:
