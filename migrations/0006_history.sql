@@ -50,3 +50,9 @@ SELECT g.generation, g.published_at, g.cause, g.restored, g.documents, g.chunks,
   s.identity AS embedder, g.is_kept, g.generation = (SELECT generation FROM head) AS is_head,
   (SELECT group_concat(name, ' ') FROM tag t WHERE t.generation = g.generation) AS tags
 FROM generation g LEFT JOIN vector_space s USING(space_id);
+
+-- What earlier versions have left without a user.
+INSERT INTO unused_parse SELECT parse_id FROM parse WHERE parse_id NOT IN (SELECT parse_id FROM document_version);
+INSERT INTO unused_text
+SELECT text_id, strftime('%Y-%m-%dT%H:%M:%SZ', 'now') FROM embedding_text
+WHERE text_id NOT IN (SELECT text_id FROM chunk WHERE text_id IS NOT NULL);

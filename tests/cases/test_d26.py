@@ -20,6 +20,7 @@ from sqlindex.cancellation import WorkerThread
 from sqlindex.errors import CancelledError
 from sqlindex.indexing.report import Progress
 from sqlindex.store import driver
+from sqlindex.store.check import LEXICAL_TERMS
 from sqlindex.testing import HashingEmbedder
 from tests.faults import clean_environment, observe, shell_lines, wait_until
 
@@ -546,7 +547,7 @@ def test_a_cancel_stops_a_check_inside_a_statement(
         index.upsert("notes", [Document(f"d{n}", f"pump {n}") for n in range(300)])
 
         def cancel_in_last_part(name: str) -> None:
-            if name == "lexical terms":
+            if name == LEXICAL_TERMS:
                 token.cancel()
 
         with pytest.raises(CancelledError):
