@@ -276,11 +276,18 @@ class Tally:
 
 
 def examine(
-    trace: Trace, count: int, seed: int, *, until_bad: bool = False, patience: int = 40
+    trace: Trace,
+    count: int,
+    seed: int,
+    *,
+    completes_every: int = 1,
+    until_bad: bool = False,
+    patience: int = 40,
 ) -> Tally:
     """Verify up to `count` distinct crash states of a trace.
 
     Args:
+        completes_every: in every so many states the operation is run again: half of the time.
         until_bad: end at the first bad one.
         patience: how many random states in a row may be known already before it ends.
     """
@@ -298,7 +305,9 @@ def examine(
                 continue
             repeats = 0
             known.add(digest)
-            _verify(trace, crash, files, acknowledged, Path(scratch) / str(number), tally)
+            folder = Path(scratch) / str(number)
+            completes = tally.states % completes_every == 0
+            _verify(trace, crash, files, acknowledged, folder, tally, completes=completes)
             if tally.states >= count or (until_bad and tally.bad):
                 break
     return tally
@@ -318,6 +327,8 @@ def _verify(
     acknowledged: int,
     folder: Path,
     tally: Tally,
+    *,
+    completes: bool,
 ) -> None:
     folder.mkdir()
     db = folder / "index.db"
@@ -327,7 +338,7 @@ def _verify(
         db.chmod(0o600)
     tally.states += 1
     try:
-        seen = trace.rehearsal.verify(db, trace.states[acknowledged:])
+        seen = trace.rehearsal.verify(db, trace.states[acknowledged:], completes=completes)
         tally.old += seen == trace.states[0]
         tally.new += seen != trace.states[0]
     except Exception as exc:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from sqlindex.errors import StorageError
+from sqlindex.store.driver import driver_name
 from tests.fault.disk import calls_of, fail_each, faults_of
 from tests.fault.operations import OPERATIONS, REFRESH, STAGED, Operation, look, rehearse
 from tests.fault.vfs import FaultAt
@@ -85,6 +86,9 @@ def test_a_really_full_disk_leaves_the_old_generation_and_room_again_completes(
             break
     ballast.unlink()
     assert len(messages) > 2
-    assert all("no space left" in message for message in messages)
+    # A driver without extended error codes cannot tell that there was no room for the `-shm` file.
+    told = [m for m in messages if driver_name == "sqlite3" or "disk I/O error" not in m]
+    assert len(told) > 1
+    assert all("no space left" in message for message in told)
     assert look(db).content() == rehearsal.after.content()
     rehearsal.verify(db, (look(db),))
