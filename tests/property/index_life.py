@@ -353,6 +353,13 @@ class IndexLife(RuleBasedStateMachine):
             [self.model, self.model.collected(self.witness.held)],
         )
 
+    @rule(mishap=mishaps(110, 12))
+    def repair(self, mishap: Mishap | None) -> None:
+        """There is nothing to repair."""
+        report = self._do(lambda token: self.index.repair(cancel=token), mishap, [self.model])
+        if report is not None:
+            assert (report.mended, report.remaining, report.is_published) == ((), (), False)
+
     @rule(pick=_PICKS, mishap=mishaps(90, 8))
     def purge(self, pick: int, mishap: Mishap | None) -> None:
         generations = self.model.kept.items()

@@ -35,12 +35,6 @@ def _nothing_is_held(_: Path, droppable: Sequence[int]) -> Iterator[list[int]]:
         pytest.param(
             StagedBefore, "stale", lambda _: iter(()), id="keeps-what-is-staged-and-stale"
         ),
-        pytest.param(
-            collect,
-            "_DEAD_BETWEEN",
-            collect._DEAD_BETWEEN.replace("AND born > :earlier", ""),
-            id="collects-what-an-older-generation-shows",
-        ),
         pytest.param(collect, "excluded", _nothing_is_held, id="collects-held-generations"),
     ],
 )
