@@ -23,6 +23,7 @@ from sqlindex.store.driver import Connection
 from sqlindex.store.head import read_served
 from sqlindex.store.snapshot import ChunkRow, read_chunk
 from sqlindex.store.sources import find_source
+from sqlindex.store.verified import VerifiedRows
 
 
 def get_document(
@@ -207,7 +208,7 @@ def get_chunk(
         connection, generation
     ):
         if id_of(source, document_id, fingerprint, occurrence) == chunk_id:
-            row = read_chunk(connection, generation, slot)
+            row = read_chunk(connection, generation, slot, VerifiedRows())
             assert row is not None
             return Chunk(**provenance(row, uri_of))
     raise UnknownDocumentError(

@@ -34,6 +34,7 @@ from sqlindex.store.snapshot import (
     read_chunk,
     version_ranges,
 )
+from sqlindex.store.verified import VerifiedRows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,6 +74,7 @@ class Searcher:
         self._config = config
         self._uri_of = uri_of
         self._guard = Lock()
+        self._verified = VerifiedRows()
         self._views: ViewCache | None = None
 
     @property
@@ -356,7 +358,7 @@ class Searcher:
     def _hit(
         self, connection: Connection, served: Served, found: Ranked, rank: int, terms: Sequence[str]
     ) -> Hit:
-        chunk = read_chunk(connection, served.generation, found.slot)
+        chunk = read_chunk(connection, served.generation, found.slot, self._verified)
         if chunk is None:
             raise CorruptIndexError(
                 f"slot {found.slot} was found and belongs to no chunk of generation {served.generation}",

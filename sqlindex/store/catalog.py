@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 from sqlindex.store.contents import read_content
 from sqlindex.store.driver import Connection, Value
-from sqlindex.store.snapshot import CANDIDATES, LIVE, SOURCE_TABLE, ChunkRow, read_chunk
+from sqlindex.store.snapshot import CANDIDATES, SOURCE_TABLE, ChunkRow, read_chunk
 from sqlindex.store.stored_json import read_fields, read_texts
+from sqlindex.store.verified import VerifiedRows
+from sqlindex.store.visible import LIVE
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +41,8 @@ class DocumentRow:
 
 _DOCUMENT = f"""
     SELECT s.name, s.kind, s.root, d.document_id, d.path, d.uri, d.title, d.type_name, p.language, d.encoding,
-      d.byte_size, d.date, d.tags, d.metadata, p.front_matter, d.chunks, {SOURCE_TABLE}, p.parse_id,
-      p.content_id
+      d.byte_size, d.date, d.tags, d.metadata, p.front_matter, d.chunks, {SOURCE_TABLE}, d.version_id,
+      p.parse_id, p.content_id
     {CANDIDATES}
     WHERE s.name = :source AND d.document_id = :document_id AND d.born IS NOT NULL AND {LIVE}
 """
@@ -88,10 +90,11 @@ def document_chunks(
         "document_id": document_id,
     }
     (first_slot,) = connection.execute(_SLOT, which).fetchone()
+    verified = VerifiedRows()
     for ord_, (cut, is_continuation, is_embedded) in enumerate(
         connection.execute(_HOW_CUT, which).fetchall()
     ):
-        row = read_chunk(connection, generation, first_slot + ord_)
+        row = read_chunk(connection, generation, first_slot + ord_, verified)
         assert row is not None
         yield row, cut, bool(is_continuation), bool(is_embedded)
 
@@ -105,7 +108,8 @@ def read_document(
     ).fetchone()
     if found is None:
         return None
-    *values, front_matter, chunks, source_table, parse_id, content_id = found
+    *values, front_matter, chunks, source_table, version_id, parse_id, content_id = found
+    VerifiedRows().verify(connection, version_id, parse_id, chunks)
     values[12] = read_texts(values[12], f"the version of document {document_id!r}")
     values[13] = read_fields(values[13], f"the version of document {document_id!r}")
     headings = tuple(

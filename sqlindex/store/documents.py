@@ -92,6 +92,7 @@ _ALL = """
       title, date, tags, uri, metadata, modified_ns, check8
     FROM document_version
 """
+_ONE = f"{_ALL} WHERE version_id = ?"
 
 
 def known_document(
@@ -187,6 +188,12 @@ def damaged_versions(connection: Connection) -> Iterator[tuple[int, str]]:
     for version_id, *values, check8 in connection.execute(_ALL):
         if _check8(values) != check8:
             yield version_id, f"version {version_id} ({values[1]!r}) is damaged"
+
+
+def is_whole_version(connection: Connection, version_id: int) -> bool:
+    """Whether the row of a stored version gives its checksum."""
+    _, *values, check8 = connection.execute(_ONE, (version_id,)).fetchone()
+    return bool(_check8(values) == check8)
 
 
 def _values(source_id: int, version: VersionRow) -> Row:

@@ -20,7 +20,7 @@ from sqlindex.errors import (
 from sqlindex.model.history import Generation, ListedDocument
 from sqlindex.store.driver import Connection, Row, Value
 from sqlindex.store.head import read_served
-from sqlindex.store.snapshot import LIVE
+from sqlindex.store.visible import LIVE
 
 MAX_TAG_CHARS = 100
 

@@ -9,8 +9,8 @@ from typing import NamedTuple
 from sqlindex.errors import CorruptIndexError
 from sqlindex.model.links import document_keys
 from sqlindex.store.driver import Connection, Row, Value
-from sqlindex.store.snapshot import LIVE
 from sqlindex.store.stored_json import read_texts
+from sqlindex.store.visible import LIVE
 
 
 class DocumentPlace(NamedTuple):

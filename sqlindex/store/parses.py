@@ -31,6 +31,7 @@ _TEXT_OF_KEY = "SELECT text_id FROM embedding_text WHERE key = ?"
 _PARSE = """
     SELECT recipe, language, title, date, tags, aliases, front_matter, chunks FROM parse WHERE parse_id = ?
 """
+_STORED_CHECK = "SELECT check8 FROM parse WHERE parse_id = ?"
 _SECTIONS = """
     SELECT ord, start_char, end_char, level, heading_line, heading_path, kind
     FROM section WHERE parse_id = ? ORDER BY ord
@@ -237,16 +238,19 @@ def document_of_parse(connection: Connection, parse_id: int) -> tuple[str, str]:
 
 def damaged_parses(connection: Connection) -> Iterator[int]:
     """Ids of parses whose rows no longer give their checksum."""
-    for parse_id, check8 in connection.execute("SELECT parse_id, check8 FROM parse").fetchall():
-        head = connection.execute(_PARSE, (parse_id,)).fetchone()
-        found = _check8(
-            head,
-            connection.execute(_SECTIONS, (parse_id,)).fetchall(),
-            connection.execute(_CHUNKS, (parse_id,)).fetchall(),
-            connection.execute(_LINKS, (parse_id,)).fetchall(),
-        )
-        if found != check8:
+    for (parse_id,) in connection.execute("SELECT parse_id FROM parse").fetchall():
+        if not is_whole_parse(connection, parse_id):
             yield parse_id
+
+
+def is_whole_parse(connection: Connection, parse_id: int) -> bool:
+    """Whether the rows of a stored parse give its checksum: O(its sections, chunks and links)."""
+    (check8,) = connection.execute(_STORED_CHECK, (parse_id,)).fetchone()
+    head, sections, chunks, links = (
+        connection.execute(query, (parse_id,)).fetchall()
+        for query in (_PARSE, _SECTIONS, _CHUNKS, _LINKS)
+    )
+    return bool(_check8(head[0], sections, chunks, links) == check8)
 
 
 def _link_rows(text: str, links: Sequence[Link]) -> list[Row]:

@@ -9,8 +9,8 @@ from sqlindex.model.rendered import Rendered
 from sqlindex.store.contents import read_span
 from sqlindex.store.driver import Connection, Row, Value
 from sqlindex.store.stored_json import read_rendered, read_texts
-
-LIVE = "d.born <= :generation AND (d.died IS NULL OR d.died > :generation)"
+from sqlindex.store.verified import VerifiedRows
+from sqlindex.store.visible import LIVE
 
 SOURCE_TABLE = "CASE s.kind WHEN 'table' THEN json_extract(s.options, '$.table') END"
 """Name of the table that a source reads, or NULL for queries and other sources."""
@@ -47,7 +47,7 @@ class ChunkRow(NamedTuple):
 _CHUNK = f"""
     SELECT d.first_slot + c.ord, s.name, s.kind, s.root, d.document_id, d.path, d.uri, d.title, d.type_name,
       p.language, x.heading_path, c.context, c.rendered, c.start_char, c.end_char, c.start_line, c.end_line, c.occurrence,
-      c.fingerprint, {SOURCE_TABLE}, t.first_piece
+      c.fingerprint, {SOURCE_TABLE}, t.first_piece, d.version_id, d.parse_id, d.chunks
     FROM document_version d JOIN source s USING(source_id) JOIN parse p USING(parse_id)
       JOIN content t USING(content_id)
       JOIN chunk c ON c.parse_id = d.parse_id AND c.ord = :slot - d.first_slot
@@ -89,12 +89,19 @@ def chunk_key(connection: Connection, generation: int, slot: int) -> tuple[str, 
     return None if found is None else (found[0], found[1], found[2])
 
 
-def read_chunk(connection: Connection, generation: int, slot: int) -> ChunkRow | None:
-    """The chunk at a slot with its text verified against its checksum; None if not live."""
+def read_chunk(
+    connection: Connection, generation: int, slot: int, verified: VerifiedRows
+) -> ChunkRow | None:
+    """The chunk at a slot, its text and rows verified against their checksums; None if not live.
+
+    Raises:
+        CorruptIndexError: something of it is damaged; the message names the row.
+    """
     found = connection.execute(_CHUNK, {"generation": generation, "slot": slot}).fetchone()
     if found is None:
         return None
-    *values, first_piece = found
+    *values, first_piece, version_id, parse_id, chunks = found
+    verified.verify(connection, version_id, parse_id, chunks)
     values[10] = read_texts(values[10], f"the section of slot {slot}")
     values[12] = read_rendered(values[12], f"the chunk of slot {slot}")
     values.append(read_span(connection, first_piece, values[13], values[14]))

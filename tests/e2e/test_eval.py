@@ -28,6 +28,7 @@ from sqlindex.store.connection import IndexFile
 from sqlindex.store.head import read_head
 from sqlindex.store.snapshot import chunk_columns, read_chunk
 from sqlindex.store.vectors import read_vectors
+from sqlindex.store.verified import VerifiedRows
 from sqlindex.testing.embedders import HashingEmbedder
 
 pytestmark = pytest.mark.req("A-32")
@@ -49,9 +50,10 @@ def numpy_ndcg(
         for ids, _, vectors in read_vectors(connection, head.space_id, embedder.dimensions):
             row_by_text.update(zip(ids, vectors, strict=True))
         columns = chunk_columns(connection, head.generation)
+        verified = VerifiedRows()
         names = []
         for slot, _ in columns:
-            chunk = read_chunk(connection, head.generation, slot)
+            chunk = read_chunk(connection, head.generation, slot, verified)
             assert chunk is not None
             names.append(chunk.document_id)
     file.close()
