@@ -34,6 +34,7 @@ CREATE TABLE unused_text(
   text_id INTEGER PRIMARY KEY,
   since TEXT NOT NULL                                    -- UTC, ISO 8601
 ) STRICT;
+CREATE INDEX unused_since ON unused_text(since);
 -- Vector spaces that no kept generation is searched with, likewise.
 CREATE TABLE unused_space(
   space_id INTEGER PRIMARY KEY,

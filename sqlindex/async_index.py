@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Coroutine, Generator, Mapping
+from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from functools import partial, wraps
@@ -15,6 +15,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from sqlindex.cancellation import CancelToken
 from sqlindex.errors import StorageError
 from sqlindex.index import Index
+from sqlindex.model.history import ListedDocument
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -47,6 +48,13 @@ def _opening(open_index: Callable[_P, Index]) -> Callable[_P, Opening]:
         return Opening(partial(open_index, *args, **kwargs))
 
     return open_async
+
+
+@wraps(Index.documents)
+def _all_documents(
+    index: Index, at: int | str | None = None, *, source: str | None = None
+) -> Iterator[ListedDocument]:
+    return iter(list(index.documents(at, source=source)))  # all of it in the thread
 
 
 class AsyncIndex:
@@ -125,7 +133,7 @@ class AsyncIndex:
     untag = _coroutine(Index.untag)
     tags = _coroutine(Index.tags)
     diff = _coroutine(Index.diff)
-    documents = _coroutine(Index.documents)
+    documents = _coroutine(_all_documents)
     snapshot = _coroutine(Index.snapshot)
     backup = _coroutine(Index.backup)
     compact = _coroutine(Index.compact)

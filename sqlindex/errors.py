@@ -116,7 +116,6 @@ class StaleCursorError(SqlindexError):
     """The generation of a cursor is no longer served; a search without it starts again."""
 
     code = "stale_cursor"
-    retryable = True
 
 
 class LockedError(SqlindexError):

@@ -390,17 +390,32 @@ class Index:
         verify: bool = False,
         allow_bad_vectors: bool = False,
         drop_vectors: bool = False,
+        restart: bool = False,
         cancel: CancelToken | None = None,
         progress: ProgressSink | None = None,
     ) -> Changes:
-        """What `refresh` would do now, in documents and embedding inputs; writes nothing."""
+        """What `refresh` would do now, in documents and embedding inputs; writes nothing.
+
+        Takes the arguments of `refresh`, and fails where it would fail for what is asked.
+
+        Raises:
+            BuildChangedError: an interrupted refresh was begun with other settings.
+        """
         from sqlindex.indexing.refresh import plan
+        from sqlindex.indexing.resume import scope_of_request
+
+        names = None if sources is None else _several(sources)
 
         with self._file.reading(is_timed=False, cancel=cancel) as connection:
+            listings = self._wiring.listings(connection, names, paths)
             job = self._wiring.job(
                 connection,
-                self._wiring.listings(connection, sources, paths),
+                listings,
                 cause="refresh",
+                scope=scope_of_request(
+                    names, None if paths is None else {li.row.name: li.scope for li in listings}
+                ),
+                restart=restart,
                 strict=strict,
                 verify=verify,
                 allow_bad_vectors=allow_bad_vectors,
@@ -809,7 +824,7 @@ class Index:
     ) -> Iterator[ListedDocument]:
         """All documents of the head or of a generation, by id and source.
 
-        Read in pages while the caller goes on; a refresh meanwhile changes nothing of it.
+        Read in pages while the caller goes on; from the first one on a refresh changes nothing of it.
 
         Args:
             at: see `search`.
@@ -1040,9 +1055,8 @@ class Index:
                 makes; nothing is read by way of them.
         """
         from sqlindex.analysis.analyser import analyse, analyzer_fingerprint
-        from sqlindex.chunking.embedding_text import embedding_key
         from sqlindex.chunking.identity import content_fingerprint
-        from sqlindex.indexing.build import text_at
+        from sqlindex.indexing.build import key_at
         from sqlindex.store.check import find_faults
         from sqlindex.store.driver import read_any_text
 
@@ -1064,7 +1078,7 @@ class Index:
                     analyse=analyse,
                     analyzer=analyzer_fingerprint(),
                     fingerprint=content_fingerprint,
-                    embedding_key=lambda text, place: embedding_key(text_at(text, place)),
+                    embedding_key=key_at,
                     step=next_step,
                 )
             )
@@ -1115,10 +1129,22 @@ class Index:
             remaining=tuple(self.check(cancel=cancel, step=step)),
         )
 
-    def salvage(self, out: str | os.PathLike[str], *, wait_s: float = 0.0) -> RepairReport:
+    def salvage(
+        self,
+        out: str | os.PathLike[str],
+        *,
+        cancel: CancelToken | None = None,
+        wait_s: float = 0.0,
+    ) -> RepairReport:
         """Copy what can be read into a new index at `out` and repair that; this file stays as it is.
 
-        For files of which pages are damaged, which `repair` refuses.
+        For files of which pages are damaged, which `repair` refuses. Nothing is at `out` before all is
+        copied; if the repair of it does not end, `repair` it again.
+
+        Args:
+            out: the new file.
+            cancel: checked all along.
+            wait_s: how long to wait for another writer.
 
         Returns:
             What the repair of the new index did; tables that could not be read in full are named
@@ -1132,12 +1158,16 @@ class Index:
         from dataclasses import replace
 
         from sqlindex.indexing.repair import Mended
+        from sqlindex.store.driver import read_any_text
         from sqlindex.store.salvage import salvage
+        from sqlindex.store.watch import CheckedConnection
 
-        with self._file.writing("salvage", wait_s=wait_s, is_repair=True) as writer:
-            torn = salvage(writer.connection, writer.path, Path(out))
+        with self._file.writing("salvage", wait_s=wait_s, cancel=cancel, is_repair=True) as writer:
+            read_any_text(writer.connection)
+            damaged = CheckedConnection(writer.connection, cancel or NEVER)
+            torn = salvage(damaged, writer.path, Path(out))
         with Index.open(out) as index:
-            report = index.repair()
+            report = index.repair(cancel=cancel)
         return replace(
             report,
             mended=(*(Mended(f"rows of table {table}", "lost") for table in torn), *report.mended),
@@ -1155,13 +1185,14 @@ def _number(connection: Connection, at: int | str | None) -> int | None:
 
 def _step(cancel: CancelToken | None, progress: ProgressSink | None) -> Callable[[int, int], None]:
     """What a copy calls after every step."""
-    from sqlindex.indexing.report import Progress
+    from sqlindex.indexing.report import Progress, guarded, no_progress
+
+    told = no_progress if progress is None else guarded(progress)
 
     def step(done: int, total: int) -> None:
         if cancel is not None:
             cancel.check()
-        if progress is not None:
-            progress(Progress("copy", done, total))
+        told(Progress("copy", done, total))
 
     return step
 

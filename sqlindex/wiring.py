@@ -133,7 +133,7 @@ class Wiring:
         from sqlindex.indexing.diff import Rules
         from sqlindex.indexing.prepare import Workshop
         from sqlindex.indexing.refresh import RefreshJob
-        from sqlindex.indexing.report import no_progress
+        from sqlindex.indexing.report import guarded, no_progress
         from sqlindex.indexing.resume import plan_of
 
         if not keeps_space and not drop_vectors:
@@ -162,7 +162,7 @@ class Wiring:
             keeps_space=keeps_space,
             also=also,
             cancel=cancel or NEVER,
-            progress=progress or no_progress,
+            progress=guarded(progress) if progress is not None else no_progress,
         )
 
     def require_embedder(self, connection: Connection) -> None:
@@ -177,7 +177,8 @@ class Wiring:
         if head.space_id is not None and head.documents and self.embedder() is None:
             raise EmbedderRequiredError(
                 f"index {self._file.path} has vectors, and no embedder is given to keep them up",
-                hint="open it with its embedder, or drop the vectors (drop_vectors=True, --drop-vectors)",
+                hint="open it with its embedder (a model: 'sqlindex init --embedder NAME'), or drop the vectors "
+                "(drop_vectors=True, --drop-vectors)",
             )
 
     def require_type(self, type_name: str) -> None:

@@ -10,6 +10,7 @@ import click
 from sqlindex.cli.interrupts import cancelled_by_signals
 from sqlindex.cli.options import db_option, json_option, open_index, wait_option
 from sqlindex.cli.output import plural, print_json, print_message
+from sqlindex.config import Retention
 
 
 @click.command("gc")
@@ -50,7 +51,11 @@ def command(
     given = {"generations": keep, "days": keep_days, "vector_days": vector_days}
     wanted = {name: value for name, value in given.items() if value is not None}
     with open_index(db) as index, cancelled_by_signals() as cancel:
-        retention = replace(index.retention(), **wanted) if wanted else None
+        retention = None
+        if wanted:
+            # All three given need nothing of what is stored, which may be damaged.
+            stored = Retention() if len(wanted) == len(given) else index.retention()
+            retention = replace(stored, **wanted)
         collected = index.collect(retention, cancel=cancel, wait_s=wait_s)
         retention = index.retention()
     if as_json:

@@ -80,6 +80,7 @@ def command(
                 verify=verify,
                 allow_bad_vectors=allow_bad_vectors,
                 drop_vectors=drop_vectors,
+                restart=restart,
                 cancel=cancel,
                 progress=progress,
             )

@@ -42,7 +42,7 @@ def command(out: Path | None, as_json: bool, wait_s: float, db: Path) -> int:
         if out is None:
             report = index.repair(cancel=cancel, wait_s=wait_s)
         else:
-            report = index.salvage(out, wait_s=wait_s)
+            report = index.salvage(out, cancel=cancel, wait_s=wait_s)
     if as_json:
         print_json(
             {

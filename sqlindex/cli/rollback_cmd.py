@@ -27,14 +27,18 @@ def command(generation: str, wait_s: float, as_json: bool, db: Path) -> int:
     if as_json:
         print_json(asdict(report))
         return 0
-    changes = f"{report.added:,} back, {report.changed:,} as they were, {report.removed:,} gone"
+    changes = (
+        f"{report.added:,} came back, {report.changed:,} changed back, {report.removed:,} removed"
+    )
     print_message(f"rolled back to generation {report.restored}: {changes}")
-    if report.is_other_space:
+    if not report.has_vectors and report.is_other_space:
+        print_message("hint: it has no vectors: search lexically, or refresh to make them")
+    elif report.is_other_space:
         print_message(
             "hint: its vectors are another model's; search with that one, or refresh with the present one"
         )
     state = "published" if report.is_published else "nothing to publish, still"
     print_message(f"{state} generation {report.generation}")
     if report.is_published:
-        print_message("undo with: sqlindex rollback head~1")
+        print_message(f"undo with: sqlindex rollback {report.previous}")
     return 0

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from sqlindex.cancellation import CancelToken, WorkerThread
-from sqlindex.chunking.embedding_text import embedding_text, lost_heading
+from sqlindex.chunking.embedding_text import embedding_key, embedding_text, lost_heading
 from sqlindex.errors import (
     BadVectorError,
     EmbedderError,
@@ -229,6 +229,16 @@ def text_at(content: str, place: ChunkPlace) -> str:
     body = rendered_text(content[place.start_char : place.end_char], place.rendered)
     heading = lost_heading(place.heading_path, place.heading_line, place.is_continuation)
     return embedding_text(body, heading=heading, context=place.context)
+
+
+def key_at(content: str, place: ChunkPlace) -> bytes | None:
+    """The key of that, or None for a chunk that is not embedded: raw ones, and what is markup alone."""
+    if not place.is_body:
+        return None
+    part = content[place.start_char : place.end_char]
+    if place.rendered and not rendered_text(part, place.rendered).strip():
+        return None
+    return embedding_key(text_at(content, place))
 
 
 def _over_long(embedder: Embedder, texts: Sequence[str]) -> list[int]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import suppress
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 
 from sqlindex.analysis.analyser import analyse, analyzer_fingerprint
 from sqlindex.cancellation import CancelToken
-from sqlindex.errors import CorruptIndexError, SqlindexError
+from sqlindex.errors import CancelledError, CorruptIndexError, SqlindexError
 from sqlindex.indexing.report import Progress, ProgressSink
 from sqlindex.store.builds import end_build
 from sqlindex.store.driver import Connection
@@ -26,8 +27,26 @@ from sqlindex.store.head import Head, is_lexical_whole
 from sqlindex.store.lexical import LexicalTable
 from sqlindex.store.writer import Writer
 
+_logger = logging.getLogger(__name__)
+
 _READ_BEFORE_CHUNKS = 1_000
 """Up to so many changed chunks are analysed before the publishing transaction begins."""
+
+
+@contextmanager
+def only_told(what: str) -> Iterator[None]:
+    """Let work behind a publish fail without undoing the report of it: a warning says why.
+
+    A cancel is no failure: it came after the publish.
+    """
+    try:
+        yield
+    except CancelledError:
+        pass
+    except SqlindexError as exc:
+        _logger.warning(
+            "%s failed: %s", what, exc, extra={"event": "tidy.failed", "code": exc.code}
+        )
 
 
 def publish_build(

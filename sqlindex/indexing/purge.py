@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from sqlindex.cancellation import CancelToken
@@ -96,7 +96,8 @@ def purge(
     if places:
         drop_builds_naming(writer, places)
         with _nobody_holding(writer, places, cancel, wait_s):
-            generation, versions = _publish_without(writer, places, staged_fts_chunks, cancel)
+            pass  # refused before any work, if it must be
+        generation, versions = _publish_without(writer, places, staged_fts_chunks, cancel, wait_s)
     vectors = purge_file(writer, cancel, wait_s=wait_s)
     named = [(place, (place.source, place.document_id)) for place in places]
     return Purge(
@@ -154,29 +155,36 @@ def _nobody_holding(
 
 
 def _publish_without(
-    writer: Writer, places: Sequence[Place], staged_fts_chunks: int, cancel: CancelToken
+    writer: Writer,
+    places: Sequence[Place],
+    staged_fts_chunks: int,
+    cancel: CancelToken,
+    wait_s: float,
 ) -> tuple[int, int]:
     """(head afterwards, versions deleted)."""
     versions = 0
 
     def also(connection: Connection) -> None:
         nonlocal versions
+        # From here to the commit, no longer: whoever wants to hold a generation waits meanwhile.
+        excluding.enter_context(_nobody_holding(writer, places, cancel, wait_s))
         versions = forget(connection, places)
 
     with writer.transaction() as connection:
         build_id, head = begin_build(connection, "", {})
         live = live_versions(connection, places)
         stage_removals(connection, build_id, live)
-    generation = publish_build(
-        writer,
-        build_id,
-        head,
-        cause="purge",
-        space_id=head.space_id,
-        counts=ChangeCounts(removed=len(live)),
-        staged_fts_chunks=staged_fts_chunks,
-        cancel=cancel,
-        progress=no_progress,
-        also=also,
-    )
+    with ExitStack() as excluding:
+        generation = publish_build(
+            writer,
+            build_id,
+            head,
+            cause="purge",
+            space_id=head.space_id,
+            counts=ChangeCounts(removed=len(live)),
+            staged_fts_chunks=staged_fts_chunks,
+            cancel=cancel,
+            progress=no_progress,
+            also=also,
+        )
     return head.generation if generation is None else generation, versions

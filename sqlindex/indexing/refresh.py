@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import islice
 
 from sqlindex.cancellation import NEVER, CancelToken, WorkerThread
 from sqlindex.errors import (
     EmbedderMismatchError,
-    SqlindexError,
 )
 from sqlindex.indexing.build import Embedded, embed_missing, stage_documents
 from sqlindex.indexing.diff import Listing, Rules, TouchedFile, walk
 from sqlindex.indexing.prepare import PreparedDocument, Workshop
-from sqlindex.indexing.publishing import lexical_rebuild, publish_build
+from sqlindex.indexing.publishing import lexical_rebuild, only_told, publish_build
 from sqlindex.indexing.report import (
     Changes,
     ProgressSink,
@@ -25,7 +24,7 @@ from sqlindex.indexing.report import (
     changes_of,
     no_progress,
 )
-from sqlindex.indexing.resume import StagedBefore, drop_covered, open_build
+from sqlindex.indexing.resume import StagedBefore, drop_covered, open_build, require_fitting
 from sqlindex.ports import Embedder, OnFileSystem
 from sqlindex.store.builds import drop_versions
 from sqlindex.store.collect import collect, is_collecting
@@ -180,7 +179,7 @@ def _tidy_behind(writer: Writer, job: RefreshJob, *, is_published: bool) -> None
     What was published stays published whatever happens here: what is left over is marked in the
     file, and the next refresh goes on with it.
     """
-    with suppress(SqlindexError):
+    with only_told("tidying up behind the publish"):
         if job.scope and all(listing.scope == EVERYTHING for listing in job.listings):
             drop_covered(writer, job.plan)
         if is_published or is_collecting(writer.connection):
@@ -191,7 +190,11 @@ def plan(connection: Connection, job: RefreshJob) -> Changes:
     """What `refresh` would do now: the same documents and the same number of embedding inputs.
 
     Reads and parses what changed, writes nothing.
+
+    Raises:
+        BuildChangedError: an unfinished build stands in the way, as `refresh` would say.
     """
+    require_fitting(connection, job.scope, job.plan, restart=job.restart)
     head = read_head(connection)
     space = None
     if job.embedder is not None:

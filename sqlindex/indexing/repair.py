@@ -13,9 +13,8 @@ from typing import Literal, cast
 
 from sqlindex.analysis.analyser import analyse, analyzer_fingerprint
 from sqlindex.cancellation import CancelToken
-from sqlindex.chunking.embedding_text import embedding_key
 from sqlindex.chunking.identity import content_fingerprint
-from sqlindex.indexing.build import text_at
+from sqlindex.indexing.build import key_at
 from sqlindex.indexing.publishing import publish_build
 from sqlindex.indexing.report import no_progress
 from sqlindex.store import repair as rows
@@ -28,6 +27,7 @@ from sqlindex.store.generations import ChangeCounts
 from sqlindex.store.links import remake_names, wrong_names
 from sqlindex.store.parses import damaged_parses
 from sqlindex.store.sources import drop_file_stats
+from sqlindex.store.watch import CheckedConnection
 from sqlindex.store.writer import Writer
 
 Outcome = Literal["rebuilt", "dropped", "reembed", "lost"]
@@ -72,7 +72,7 @@ class _Damage:
     contents: set[int] = field(default_factory=set)
     parses: set[int] = field(default_factory=set)
     versions: dict[int, str] = field(default_factory=dict)
-    keys: list[tuple[int, int, int, bytes]] = field(default_factory=list)
+    keys: list[tuple[int, int, int | None, bytes | None]] = field(default_factory=list)
 
 
 def repair(
@@ -85,8 +85,8 @@ def repair(
             them is changed.
         CancelledError: cancelled between two steps; those done stay done.
     """
-    connection = writer.connection
-    read_any_text(connection)
+    read_any_text(writer.connection)
+    connection = CheckedConnection(writer.connection, cancel)
     # What is damaged may break a constraint while it is being ended.
     connection.execute("PRAGMA ignore_check_constraints=ON")
     mended: list[Mended] = []
@@ -104,8 +104,8 @@ def repair(
             note("dropped" if is_gone else "rebuilt", [what])
         for generation in rows.spaceless_generations(connection):
             note("lost", [f"vector space of generation {generation}"])
-        wrong = rows.mend_counts(connection)
-        note("rebuilt", (f"counts of generation {generation}" for generation in wrong))
+        for what, is_lost in rows.mend_counts(connection):
+            note("lost" if is_lost else "rebuilt", [what])
     step("sources")
     with writer.transaction():
         for what, outcome in rows.mend_sources(connection):
@@ -157,6 +157,7 @@ def repair(
     with writer.transaction():
         for what, outcome in rows.mend_lists(connection):
             note(cast(Outcome, outcome), [what])
+        rows.mend_counts(connection)
     writer.bound_log()
     return tuple(mended)
 
@@ -168,7 +169,7 @@ def _find_damage(connection: Connection) -> _Damage:
     faults = text_faults(
         connection,
         fingerprint=content_fingerprint,
-        embedding_key=lambda text, place: embedding_key(text_at(text, place)),
+        embedding_key=key_at,
         damaged_parses=found.parses,
     )
     for fault in faults:
@@ -179,8 +180,6 @@ def _find_damage(connection: Connection) -> _Damage:
             found.parses.add(fault.parse_id)
         elif fault.rule == CHUNK_KEY:
             assert fault.ord is not None
-            assert fault.text_id is not None
-            assert fault.key is not None
             found.keys.append((fault.parse_id, fault.ord, fault.text_id, fault.key))
     for parse_id in found.parses:
         for version_id in rows.versions_of(connection, parse_id):

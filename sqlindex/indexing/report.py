@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal, cast
 
+from sqlindex.errors import SqlindexError, UsageError
 from sqlindex.model.documents import Refusal
 from sqlindex.model.packed import packed
 from sqlindex.store.ledger import Ledger
@@ -99,6 +100,26 @@ ProgressSink = Callable[[Progress], None]
 
 def no_progress(_: Progress) -> None:
     """A sink for callers who do not look."""
+
+
+def guarded(progress: ProgressSink) -> ProgressSink:
+    """The host's sink; what goes wrong in it must not pass for an error of the index.
+
+    Raises:
+        UsageError: in place of what the sink raised.
+    """
+
+    def call(told: Progress) -> None:
+        try:
+            progress(told)
+        except SqlindexError:
+            raise
+        except Exception as exc:
+            raise UsageError(
+                f"the progress callback failed: {type(exc).__name__}: {exc}", hint="see the cause"
+            ) from exc
+
+    return call
 
 
 @dataclass(slots=True)

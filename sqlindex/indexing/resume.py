@@ -98,6 +98,20 @@ def open_build(writer: Writer, scope: str, plan: Mapping[str, str], *, restart: 
     return OpenBuild(kept.build_id, head, StagedBefore(writer.connection, kept.build_id))
 
 
+def require_fitting(
+    connection: Connection, scope: str, plan: Mapping[str, str], *, restart: bool
+) -> None:
+    """Refuse what `open_build` would refuse; reads only.
+
+    Raises:
+        BuildChangedError: the unfinished build of this scope was begun with another plan.
+    """
+    for build in unfinished_builds(connection):
+        is_ours = scope and build.scope == scope and not restart
+        if is_ours and build.plan != plan and _has_work(build, plan):
+            raise _changed(build, plan)
+
+
 def drop_covered(writer: Writer, plan: Mapping[str, str]) -> None:
     """Drop unfinished builds all of whose sources have just been published as a whole."""
     done = {name for name in plan if name.startswith(_SOURCE)}
@@ -148,7 +162,7 @@ def _has_work(build: UnfinishedBuild, plan: Mapping[str, str]) -> bool:
 
 def _changed(build: UnfinishedBuild, plan: Mapping[str, str]) -> BuildChangedError:
     notes = []
-    for name in sorted(build.plan.keys() | plan.keys()):
+    for name in sorted(build.plan.keys() | plan.keys(), key=_by_weight):
         was, now = build.plan.get(name), plan.get(name)
         if was == now:
             continue
@@ -156,16 +170,23 @@ def _changed(build: UnfinishedBuild, plan: Mapping[str, str]) -> BuildChangedErr
             notes.append(f"{name} is new")
         elif now is None:
             notes.append(f"{name} is gone")
-        elif name == "parsers":
-            notes.append("parsers or file types are others")
+        elif name in ("parsers", "chunks"):
+            notes.append(
+                "parsers or file types changed" if name == "parsers" else "chunk sizes changed"
+            )
         else:
             notes.append(f"{name} was {_short(was)}, is {_short(now)}")
     return BuildChangedError(
-        f"the build begun at {build.started_at} is unfinished ({build.documents:,} documents staged) "
-        f"and does not fit any more: {'; '.join(notes)}",
+        f"the refresh begun at {build.started_at} was interrupted ({build.documents:,} documents are "
+        f"staged) and cannot go on, since something has changed: {'; '.join(notes)}",
         hint="undo the change and refresh to finish it, or begin anew with --restart (restart=True), "
         "which reuses what is still valid",
     )
+
+
+def _by_weight(name: str) -> tuple[bool, bool, str]:
+    """What people change comes first: the embedder, then sources."""
+    return (name != "embedder", not name.startswith(_SOURCE), name)
 
 
 def _short(text: str) -> str:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 
 from sqlindex.cancellation import CancelToken
-from sqlindex.errors import SqlindexError
 from sqlindex.indexing.publishing import publish_build
 from sqlindex.indexing.report import no_progress
 from sqlindex.store.builds import begin_build
-from sqlindex.store.collect import collect
 from sqlindex.store.driver import Connection
 from sqlindex.store.generations import ChangeCounts, end_staging
 from sqlindex.store.head import require_kept
@@ -31,21 +28,25 @@ class RollbackReport:
     Attributes:
         generation: the head afterwards.
         restored: the generation whose documents it holds now.
+        previous: the head before; rolling back to it undoes this.
         is_published: False if the head held just that already.
         added: documents that are back.
-        changed: documents that are as they were.
-        removed: documents that came later and are gone.
+        changed: documents that are again as they were then.
+        removed: documents that came later and are gone. All others stayed the same.
         is_other_space: whether the head is searched with other vectors than before: those that the
-            restored generation was made with.
+            restored generation was made with, or none.
+        has_vectors: whether it is searched with vectors at all.
     """
 
     generation: int
     restored: int
+    previous: int
     is_published: bool
     added: int
     changed: int
     removed: int
     is_other_space: bool
+    has_vectors: bool
 
 
 def rollback(
@@ -87,15 +88,15 @@ def rollback(
         also=lambda connection: bring_back_sources(connection, restored),
         restored=restored,
     )
-    with suppress(SqlindexError):  # what was published stays published
-        if generation is not None:
-            collect(writer, cancel)
+    # Nothing is collected behind a rollback: it can be undone as long as nothing else is published.
     return RollbackReport(
         generation=head.generation if generation is None else generation,
         restored=restored,
+        previous=head.generation,
         is_published=generation is not None,
         added=counts.added,
         changed=counts.changed,
         removed=counts.removed,
         is_other_space=head.space_id != space_id,
+        has_vectors=space_id is not None,
     )

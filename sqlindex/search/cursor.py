@@ -16,19 +16,22 @@ from sqlindex.model.requests import MODES, Filters, Mode, SearchRequest
 from sqlindex.store.head import Served
 
 _VERSION = 1
-_BYTES = 26
-"""Version 1, mode 1, generation 8, offset 4, digest 8, check 4; numbers are big-endian."""
+_BYTES = 30
+"""Version 1, mode 1, generation 8, chunks 4, offset 4, digest 8, check 4; numbers are big-endian."""
 
 _GREATEST_OFFSET = 2**32 - 1
 
 
 class Cursor:
-    """A place in a ranking: `offset` hits lie before it; `digest` names the search."""
+    """A place in a ranking of so many chunks: `offset` hits lie before it; `digest` names the search."""
 
-    __slots__ = ("digest", "generation", "mode", "offset")
+    __slots__ = ("chunks", "digest", "generation", "mode", "offset")
 
-    def __init__(self, generation: int, mode: Mode, offset: int, digest: bytes) -> None:
+    def __init__(
+        self, generation: int, mode: Mode, chunks: int, offset: int, digest: bytes
+    ) -> None:
         self.generation = generation
+        self.chunks = chunks
         self.mode = mode
         self.offset = offset
         self.digest = digest
@@ -42,7 +45,8 @@ def cursor_behind(
     if offset > _GREATEST_OFFSET:
         return None
     place = bytes((_VERSION, MODES.index(mode))) + served.generation.to_bytes(8, "big")
-    place += offset.to_bytes(4, "big") + search_digest(request, config, served)
+    place += served.chunks.to_bytes(4, "big") + offset.to_bytes(4, "big")
+    place += search_digest(request, config, served)
     return (place + _check(place)).hex()
 
 
@@ -75,12 +79,15 @@ def require_same_search(
 
     Raises:
         UsageError: of another query, other filters, other weights or another index.
+        StaleCursorError: a purge or a repair has taken documents out of the generation since.
     """
     if cursor.digest != search_digest(request, config, served):
         raise UsageError(
             "the cursor belongs to another query, other filters, other weights or another index",
             hint="repeat the search as it was, or search without the cursor",
         )
+    if cursor.chunks != served.chunks:
+        raise stale(cursor)
 
 
 def stale(cursor: Cursor) -> StaleCursorError:
@@ -125,7 +132,8 @@ def _parse(text: str) -> Cursor:
     version, mode, generation = place[0], place[1], int.from_bytes(place[2:10], "big")
     if version != _VERSION or mode >= len(MODES) or generation >= 2**63:
         raise _malformed()
-    return Cursor(generation, MODES[mode], int.from_bytes(place[10:14], "big"), place[14:])
+    chunks, offset = int.from_bytes(place[10:14], "big"), int.from_bytes(place[14:18], "big")
+    return Cursor(generation, MODES[mode], chunks, offset, place[18:])
 
 
 def _malformed() -> UsageError:

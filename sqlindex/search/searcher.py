@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlindex.analysis.analyser import analyzer_fingerprint
@@ -73,7 +72,6 @@ class Searcher:
         self._file = file
         self._config = config
         self._uri_of = uri_of
-        self._guard = Lock()
         self._verified = VerifiedRows()
         self._views: ViewCache | None = None
 
@@ -222,7 +220,9 @@ class Searcher:
         if served.space_id is None:
             raise EmbedderMismatchError(
                 f"generation {served.generation} has no vectors",
-                hint="run 'sqlindex refresh' with the embedder, or search with mode lexical",
+                hint="run 'sqlindex refresh' with the embedder, or search with mode lexical"
+                if served.lexical is not None
+                else "only its documents can be read; search the head",
             )
         with self._file.reading() as connection:
             identity, dimensions = space_of(connection, served.space_id)
@@ -346,8 +346,7 @@ class Searcher:
 
         generation, space_id = served.generation, served.space_id
         assert space_id is not None
-        with self._guard:
-            views = self._views = self._views or ViewCache()
+        views = self._views = self._views or ViewCache()
         return views.view(
             ViewKey(*self._file.identity(), generation, space_id, served.chunks),
             lambda: GenerationView.read(connection, generation, space_id, cancel),
@@ -467,7 +466,8 @@ def _lacks_embedder(mode: Mode, served: Served) -> EmbedderRequiredError:
     if served.space_id is not None:
         return EmbedderRequiredError(
             f"{mode} search needs the embedder that made the index's vectors",
-            hint="open the index with it, as the program that made it does, or search with mode lexical",
+            hint="open the index with it, as the program that made it does (a model: 'sqlindex init --embedder "
+            "NAME'), or search with mode lexical",
         )
     return EmbedderRequiredError(
         f"{mode} search needs an embedder, and this index has none",

@@ -14,6 +14,7 @@ from sqlindex.store.byte_locks import lock_path
 from sqlindex.store.driver import Connection, connect, copy_pages, translated_errors
 from sqlindex.store.head import read_head
 from sqlindex.store.header import verify_header
+from sqlindex.store.lock import WriterLock
 from sqlindex.store.new_file import SIDECARS, new_file
 
 if TYPE_CHECKING:
@@ -58,19 +59,19 @@ def back_up(
     """
     target = Path(os.path.realpath(target.parent)) / target.name
     _refuse_own_files(file.path, target)
-    if os.path.lexists(target):
-        if not replaces:
+    with file.reading(is_new=True, is_timed=False) as connection:
+        generation = read_head(connection).generation
+        if not os.path.lexists(target):
+            try:
+                with new_file(target) as temporary:
+                    copy_to(connection, temporary, target, step)
+            except FileExistsError:
+                raise _taken(target) from None
+        elif replaces:
+            copy_over(connection, target, step)
+        else:
             raise _taken(target)
-        _require_unused_index(target)
-    try:
-        with new_file(target, replaces=replaces) as temporary:
-            with file.reading(is_new=True) as connection:
-                generation = read_head(connection).generation
-                copy_to(connection, temporary, target, step)
-            file_bytes = os.stat(temporary).st_size
-    except FileExistsError:
-        raise _taken(target) from None
-    return Backup(str(target), generation, file_bytes)
+    return Backup(str(target), generation, os.stat(target).st_size)
 
 
 def back_up_schema(path: Path, version: int) -> Path:
@@ -79,13 +80,15 @@ def back_up_schema(path: Path, version: int) -> Path:
     An earlier copy of that name is replaced, unless somebody has it open.
     """
     target = schema_backup(path, version)
-    if os.path.lexists(target):
-        _require_unused_index(target)
-    with new_file(target, replaces=True) as temporary, translated_errors(path):
+    with translated_errors(path):
         connection = connect(path, "ro")
         try:
             connection.execute("BEGIN")
-            copy_to(connection, temporary, target, lambda done, total: None)
+            if os.path.lexists(target):
+                copy_over(connection, target, lambda done, total: None)
+            else:
+                with new_file(target) as temporary:
+                    copy_to(connection, temporary, target, lambda done, total: None)
         finally:
             connection.close()
     return target
@@ -142,19 +145,32 @@ def _taken(target: Path) -> DuplicateError:
     )
 
 
-def _require_unused_index(target: Path) -> None:
-    """Refuse to replace what is no index, or is open somewhere.
+def copy_over(connection: Connection, target: Path, step: Callable[[int, int], None]) -> None:
+    """Let the index at `target` hold what the open read transaction sees, in one transaction of it.
 
-    Whoever has a database open under a name goes on to use its log by that name: with another file
-    there, log and file would no longer belong together. Leaving WAL mode is SQLite's own proof that
-    nobody does, and takes the log away.
+    The file stays the same one: whoever has it open goes on with what it held, and its log never
+    meets another file. A failure, a cancel or a kill leaves what was there.
+
+    Raises:
+        NotAnIndexError: it is no index.
+        LockedError: somebody writes it.
+        StorageError: no space; the log of the target takes the size of the copy.
     """
     if not stat.S_ISREG(os.lstat(target).st_mode):
         raise UsageError(f"{target} is not a regular file", hint="name another file for the backup")
     verify_header(target)
-    with translated_errors(target):
-        connection = connect(target, "rw", timeout_ms=0)
-        try:
-            connection.execute("PRAGMA journal_mode=DELETE").fetchone()
-        finally:
-            connection.close()
+    lock = WriterLock(target)
+    lock.acquire("backup")
+    try:
+        with translated_errors(target):
+            copy = connect(target, "rw")
+            try:
+                copy.execute("PRAGMA wal_autocheckpoint=0")
+                copy.execute("PRAGMA synchronous=FULL")
+                copy_pages(connection, copy, step)
+                copy.execute("PRAGMA journal_mode=WAL").fetchone()
+                copy.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            finally:
+                copy.close()
+    finally:
+        lock.release()

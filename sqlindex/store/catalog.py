@@ -9,7 +9,7 @@ from sqlindex.store.contents import read_content
 from sqlindex.store.driver import Connection, Value
 from sqlindex.store.snapshot import CANDIDATES, SOURCE_TABLE, ChunkRow, read_chunk
 from sqlindex.store.stored_json import read_fields, read_texts
-from sqlindex.store.verified import VerifiedRows
+from sqlindex.store.verified import VerifiedRows, damaged_row
 from sqlindex.store.visible import LIVE
 
 
@@ -42,8 +42,8 @@ class DocumentRow:
 _DOCUMENT = f"""
     SELECT s.name, s.kind, s.root, d.document_id, d.path, d.uri, d.title, d.type_name, p.language, d.encoding,
       d.byte_size, d.date, d.tags, d.metadata, p.front_matter, d.chunks, {SOURCE_TABLE}, d.version_id,
-      p.parse_id, p.content_id
-    {CANDIDATES}
+      d.encoding <> 'utf-8' OR d.raw_digest = t.digest, p.parse_id, p.content_id
+    {CANDIDATES} JOIN content t USING(content_id)
     WHERE s.name = :source AND d.document_id = :document_id AND d.born IS NOT NULL AND {LIVE}
 """
 _HEADINGS = """
@@ -108,7 +108,11 @@ def read_document(
     ).fetchone()
     if found is None:
         return None
-    *values, front_matter, chunks, source_table, version_id, parse_id, content_id = found
+    *values, front_matter, chunks, source_table, version_id, is_its_text, parse_id, content_id = (
+        found
+    )
+    if not is_its_text:
+        raise damaged_row(f"document version {version_id}")
     VerifiedRows().verify(connection, version_id, parse_id, chunks)
     values[12] = read_texts(values[12], f"the version of document {document_id!r}")
     values[13] = read_fields(values[13], f"the version of document {document_id!r}")

@@ -103,7 +103,7 @@ def find_faults(
     analyse: Analyse,
     analyzer: str,
     fingerprint: Callable[[str], bytes],
-    embedding_key: Callable[[str, ChunkPlace], bytes],
+    embedding_key: Callable[[str, ChunkPlace], bytes | None],
     step: Callable[[str], None],
 ) -> Iterator[Finding]:
     """Every broken invariant, in a fixed order.
@@ -113,7 +113,7 @@ def find_faults(
         analyse: makes lexical rows, to compare the lexical table with.
         analyzer: fingerprint of `analyse`; a table made by another one is not compared.
         fingerprint: of a chunk's text.
-        embedding_key: of what a chunk of a document's text is embedded as.
+        embedding_key: of what a chunk of a document's text is embedded as; None if it is not.
         step: called with the name of each part before it runs; may raise to cancel.
     """
     parts: list[tuple[str, Iterator[Finding]]] = [
@@ -224,7 +224,7 @@ def _vectors(connection: Connection) -> Iterator[Finding]:
 def _texts(
     connection: Connection,
     fingerprint: Callable[[str], bytes],
-    embedding_key: Callable[[str, ChunkPlace], bytes],
+    embedding_key: Callable[[str, ChunkPlace], bytes | None],
     damaged: set[int],
 ) -> Iterator[Finding]:
     faults = text_faults(

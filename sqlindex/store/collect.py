@@ -16,6 +16,7 @@ from itertools import pairwise
 
 from sqlindex.cancellation import CancelToken
 from sqlindex.config import Retention
+from sqlindex.errors import CorruptIndexError
 from sqlindex.store.contents import drop_content
 from sqlindex.store.driver import Connection, Row, Value, translated_errors
 from sqlindex.store.held import excluded
@@ -71,7 +72,7 @@ _NOTE_TEXT = """
 """
 _OLD_TEXTS = """
     SELECT u.text_id, EXISTS (SELECT 1 FROM chunk c WHERE c.text_id = u.text_id)
-    FROM unused_text u WHERE u.since <= :before ORDER BY u.text_id LIMIT :step
+    FROM unused_text u WHERE u.since <= :before ORDER BY u.since, u.text_id LIMIT :step
 """
 _SPACES = "SELECT space_id FROM vector_space"
 _DROP_TEXT_VECTOR = "DELETE FROM vector WHERE vector_id = ?"
@@ -119,9 +120,21 @@ class Collected:
 
 
 def get_retention(connection: Connection) -> Retention:
-    """What this index keeps."""
+    """What this index keeps.
+
+    Raises:
+        CorruptIndexError: the stored numbers are none.
+    """
     stored = {name: get_setting(connection, f"retention_{name}") for name in _SETTINGS}
-    return Retention(**{name: int(value) for name, value in stored.items() if value is not None})
+    try:
+        return Retention(
+            **{name: int(value) for name, value in stored.items() if value is not None}
+        )
+    except ValueError as exc:
+        raise CorruptIndexError(
+            f"the stored retention is damaged: {exc}",
+            hint="set it anew: sqlindex gc --keep 5 --keep-days 0 --vector-days 30",
+        ) from exc
 
 
 def put_retention(connection: Connection, retention: Retention) -> None:
@@ -320,4 +333,5 @@ def drop_text(connection: Connection, text_id: int, spaces: Iterable[int]) -> in
 
 
 def _utc(seconds: float) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
+    # Nothing is older than 1970, whatever is subtracted; years are compared as text of four digits.
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(max(0.0, seconds)))

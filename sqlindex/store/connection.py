@@ -38,8 +38,10 @@ if TYPE_CHECKING:
 
 
 DEADLINE_MS = 60_000
-LOG_PAUSE_MB = 1_000
 """How long SQLite may work for one reading: damage can make a statement run for ever."""
+
+LOG_PAUSE_MB = 1_000
+"""Past so long a log a writer waits for readers that do not end."""
 
 
 class IndexFile:

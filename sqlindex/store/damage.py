@@ -107,7 +107,7 @@ def text_faults(
     connection: Connection,
     *,
     fingerprint: Callable[[str], bytes],
-    embedding_key: Callable[[str, ChunkPlace], bytes],
+    embedding_key: Callable[[str, ChunkPlace], bytes | None],
     damaged_parses: Collection[int],
 ) -> Iterator[TextFault]:
     """Read every text and compare what is derived from it: O(characters).
@@ -144,7 +144,7 @@ def text_faults(
                     where, is_whole = f"{where}: {exc}", False
                 if not is_whole:
                     yield TextFault(CHUNK_FINGERPRINT, where, content_id, parse_id, ord_)
-                elif text_id is not None and key != (right := embedding_key(text, place)):
+                elif key != (right := embedding_key(text, place)):
                     yield TextFault(CHUNK_KEY, where, content_id, parse_id, ord_, text_id, right)
 
 

@@ -27,13 +27,13 @@ _NAMES = """
     link_key name_key parse refused_document section setting source source_name
     sqlite_autoindex_content_1 sqlite_autoindex_embedding_text_1 sqlite_autoindex_parse_1
     sqlite_autoindex_vector_space_1 sqlite_sequence tag tag_generation unused_parse unused_space
-    unused_text v_backlink v_chunk v_document v_generation v_head v_link v_refused v_vector
+    unused_since unused_text v_backlink v_chunk v_document v_generation v_head v_link v_refused v_vector
     vector vector_refusal vector_space version_build version_died version_document
     version_frozen version_gone version_kept version_live version_names version_parse
     version_path version_slot version_staged_first
 """
 OBJECT_NAMES = frozenset(_NAMES.split())
-SCHEMA_FINGERPRINT = "622f0663a78699de31fedc70f5a7284e"
+SCHEMA_FINGERPRINT = "161a0b54f54ee84b11916fe53195bb68"
 
 Objects: TypeAlias = Mapping[tuple[str, str], Row]
 """(type, name, table, SQL text) by (type, name)."""

@@ -56,10 +56,11 @@ class Hold:
     A forked child does not inherit it: `is_held` is False there.
     """
 
-    def __init__(self, path: Path, generation: int) -> None:
+    def __init__(self, path: Path, generation: int, *, is_counted: bool = True) -> None:
         self.generation = generation
         self._path = path
         self._pid = os.getpid()
+        self._is_counted = is_counted
         self._is_released = False
 
     @property
@@ -91,7 +92,7 @@ class Hold:
             return
         self._is_released = True
         held = _descriptions.get(self._path)
-        if held is None:
+        if held is None or not self._is_counted:
             return
         held.holds[self.generation] -= 1
         if held.holds[self.generation] == 0:
@@ -108,7 +109,7 @@ def _release_abandoned() -> None:
 
 
 def hold(index_path: Path, generation: int) -> Hold:
-    """Hold a generation. The caller checks afterwards that it is still kept (`is_kept`).
+    """Hold a generation. The caller checks afterwards that it is still kept (`head.require_kept`).
 
     Raises:
         LockedError: a collector keeps the generation's byte for longer than it ever should.
@@ -116,19 +117,20 @@ def hold(index_path: Path, generation: int) -> Hold:
     """
     path = lock_path(index_path)
     deadline = time.monotonic() + _WAIT_S
-    while not _try_hold(index_path, path, generation):
+    while (is_counted := _try_hold(index_path, path, generation)) is None:
         if time.monotonic() > deadline:
             raise LockedError(
                 f"generation {generation} of index {index_path} is being collected",
                 hint="start again from the head",
             )
         time.sleep(0.01)
-    return Hold(path, generation)
+    return Hold(path, generation, is_counted=is_counted)
 
 
-def _try_hold(index_path: Path, path: Path, generation: int) -> bool:
+def _try_hold(index_path: Path, path: Path, generation: int) -> bool | None:
+    """True when the generation is locked; False where nothing can or need be; None if not yet."""
     if not HAS_SHARED_LOCKS:
-        return True
+        return False
     with _guard:
         _release_abandoned()
         held = _descriptions.get(path)
@@ -140,7 +142,7 @@ def _try_hold(index_path: Path, path: Path, generation: int) -> bool:
         if held is None:
             descriptor = _open_to_hold(index_path, path)
             if descriptor is None:  # no writer can be there: nothing will be collected
-                return True
+                return False
             held = _Description(descriptor)
         is_locked = held.holds[generation] > 0 or try_lock(
             held.descriptor, generation_byte(generation), is_shared=True
@@ -150,7 +152,7 @@ def _try_hold(index_path: Path, path: Path, generation: int) -> bool:
             _descriptions[path] = held
         elif path not in _descriptions:
             close_lock_file(held.descriptor)
-        return is_locked
+        return is_locked or None
 
 
 def _open_to_hold(index_path: Path, path: Path) -> int | None:

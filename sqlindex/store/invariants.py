@@ -70,6 +70,10 @@ VERSION_RULES = {
     "every version has its parse": """
         SELECT version_id FROM document_version d
         WHERE NOT EXISTS (SELECT 1 FROM parse p WHERE p.parse_id = d.parse_id AND p.chunks = d.chunks)""",
+    # Bytes in UTF-8 are the text; a byte-order mark or UTF-16 is not.
+    "versions have the text of their bytes": """
+        SELECT d.version_id FROM document_version d JOIN parse p USING(parse_id) JOIN content t USING(content_id)
+        WHERE d.encoding = 'utf-8' AND d.raw_digest <> t.digest""",
     "every version has its source": """
         SELECT version_id FROM document_version d
         WHERE NOT EXISTS (SELECT 1 FROM source s WHERE s.source_id = d.source_id)""",
@@ -86,6 +90,12 @@ INVARIANTS = (
     *(
         Invariant(name, f"SELECT 'version ' || version_id FROM ({query})")
         for name, query in VERSION_RULES.items()
+    ),
+    Invariant(
+        "removed sources have no live documents",
+        """SELECT 'source ' || s.name FROM source s WHERE s.is_removed AND EXISTS (
+             SELECT 1 FROM document_version d
+             WHERE d.source_id = s.source_id AND d.born IS NOT NULL AND d.died IS NULL)""",
     ),
     Invariant("there is one head", "SELECT 'rows: ' || count(*) FROM head HAVING count(*) <> 1"),
     Invariant(

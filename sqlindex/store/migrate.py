@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -74,6 +74,18 @@ def create(path: Path) -> None:
         FileExistsError: something is at `path` already; of several processes one wins.
         StorageError: the folder cannot be written.
     """
+    with new_index(path):
+        pass
+
+
+@contextmanager
+def new_index(path: Path) -> Iterator[Path]:
+    """A new, empty index under a temporary name, put at `path` when the block ends.
+
+    Raises:
+        FileExistsError: something is at `path` already.
+        StorageError: the folder cannot be written.
+    """
     _remove_leftovers(path)
     with new_file(path) as temporary:
         connection = connect(temporary, "rw")
@@ -87,6 +99,7 @@ def create(path: Path) -> None:
                 connection.execute("PRAGMA journal_mode=WAL")
         finally:
             connection.close()
+        yield temporary
 
 
 def bring_up_to_date(path: Path, connection: Connection, *, from_version: int) -> None:

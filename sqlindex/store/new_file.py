@@ -15,7 +15,7 @@ SIDECARS = ("-wal", "-shm", "-journal")
 
 
 @contextmanager
-def new_file(path: Path, *, replaces: bool = False) -> Iterator[Path]:
+def new_file(path: Path) -> Iterator[Path]:
     """A new empty file of mode 0600 under a temporary name, put at `path` when the block ends.
 
     It is synced before it gets its name, and the folder after that. If the block fails, nothing is
@@ -23,10 +23,9 @@ def new_file(path: Path, *, replaces: bool = False) -> Iterator[Path]:
 
     Args:
         path: the final name.
-        replaces: whether something may be there.
 
     Raises:
-        FileExistsError: something is at `path` already, and `replaces` is False.
+        FileExistsError: something is at `path` already.
         StorageError: the folder cannot be written.
     """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.new")
@@ -35,10 +34,7 @@ def new_file(path: Path, *, replaces: bool = False) -> Iterator[Path]:
         yield temporary
         try:
             _sync(temporary)
-            if replaces:
-                os.replace(temporary, path)
-            else:
-                _link(temporary, path)
+            _link(temporary, path)
             sync_folder(path.parent)
         except FileExistsError:
             raise

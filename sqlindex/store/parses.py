@@ -48,7 +48,7 @@ _LINKS = """
 
 _PLACE = """
     SELECT p.content_id, c.start_char, c.end_char, c.start_line, c.end_line, c.is_continuation, c.context,
-      c.rendered, x.heading_path, x.heading_line
+      c.rendered, x.heading_path, x.heading_line, x.kind = 'body'
     FROM chunk c JOIN parse p USING(parse_id)
       JOIN section x ON x.parse_id = c.parse_id AND x.ord = c.section_ord
     WHERE c.parse_id = :parse_id AND c.ord = :ord
@@ -73,6 +73,7 @@ class ChunkPlace:
     rendered: tuple[Rendered, ...]
     heading_path: tuple[str, ...]
     heading_line: int
+    is_body: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +228,7 @@ def chunk_place(connection: Connection, parse_id: int, ord_: int) -> ChunkPlace:
         rendered=read_rendered(row[7], f"chunk {ord_} of parse {parse_id}"),
         heading_path=read_texts(row[8], f"a section of parse {parse_id}"),
         heading_line=row[9],
+        is_body=bool(row[10]),
     )
 
 

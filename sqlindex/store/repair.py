@@ -387,8 +387,13 @@ def spaceless_generations(connection: Connection) -> list[int]:
     return found
 
 
-def mend_counts(connection: Connection) -> list[int]:
-    """Count documents and chunks of kept generations anew; which were wrong."""
+def mend_counts(connection: Connection) -> list[tuple[str, bool]]:
+    """Count documents and chunks of kept generations anew.
+
+    Returns:
+        What each one that was wrong said and has, and whether documents or chunks are missing or too
+        many: which of both is the truth cannot be known.
+    """
     wrong = []
     for generation, *said, documents, chunks, embedded in connection.execute(
         GENERATION_COUNTS
@@ -396,7 +401,9 @@ def mend_counts(connection: Connection) -> list[int]:
         if said != [documents, chunks, embedded]:
             counts = {"documents": documents, "chunks": chunks, "embedded_chunks": embedded}
             connection.execute(_SET_COUNTS, {"generation": generation, **counts})
-            wrong.append(generation)
+            is_lost = said[:2] != [documents, chunks]
+            told = f"generation {generation} said {said[0]} documents and {said[1]} chunks"
+            wrong.append((f"{told}, has {documents} and {chunks}", is_lost))
     return wrong
 
 
@@ -498,17 +505,22 @@ def renew_spare(writer: Writer) -> None:
         recreate_table(connection, spare)
 
 
-def mend_keys(connection: Connection, wrong: Sequence[tuple[int, int, int, bytes]]) -> None:
+def mend_keys(
+    connection: Connection, wrong: Sequence[tuple[int, int, int | None, bytes | None]]
+) -> None:
     """Give chunks the embedding text that they have: (parse id, ord, present text id, right key) each.
 
-    A text of that key is taken; without one the chunk's own text had its key damaged.
+    None for the id of a chunk that has no text, and for the key of one that is not embedded. A text of that key is taken; without one the chunk's own text had its key damaged.
     """
     corrected: set[int] = set()
     for parse_id, ord_, text_id, key in wrong:
+        if key is None:
+            connection.execute(_SET_TEXT, (None, parse_id, ord_))
+            continue
         found = connection.execute(_TEXT_OF_KEY, (key,)).fetchone()
         if found is not None:
             right = found[0]
-        elif text_id not in corrected:
+        elif text_id is not None and text_id not in corrected:
             connection.execute(_PUT_KEY, (text_id, key))
             right = text_id
         else:

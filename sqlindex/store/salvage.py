@@ -19,12 +19,11 @@ from sqlindex.store.driver import (
     Row,
     connect,
     is_damage,
-    read_any_text,
     translated_errors,
 )
 from sqlindex.store.expected_schema import expected_objects, mendable_faults
 from sqlindex.store.header import SCHEMA_VERSION
-from sqlindex.store.migrate import create
+from sqlindex.store.migrate import new_index
 
 _BATCH = 1_000
 _TABLES = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT GLOB 'chunk_fts_*' AND name NOT GLOB 'sqlite_*'"
@@ -39,7 +38,7 @@ def salvage(damaged: Connection, path: Path, out: Path) -> list[str]:
     """Make an index at `out` of the rows that can be read; the tables of which some cannot.
 
     Args:
-        damaged: of the writer of the damaged file; it is only read.
+        damaged: of the writer of the damaged file, set to read any text; it is only read.
         path: of that file, for messages.
         out: the new file.
 
@@ -48,30 +47,30 @@ def salvage(damaged: Connection, path: Path, out: Path) -> list[str]:
         StorageError: it cannot be written.
         ForeignSchemaError: the damaged file holds what this program did not make and could run.
     """
-    read_any_text(damaged)
     mendable_faults(damaged, path)
     try:
-        create(out)
+        with new_index(out) as temporary, translated_errors(out):
+            return _fill(damaged, temporary)
     except FileExistsError:
         raise UsageError(f"{out} exists already", hint="name a new file") from None
-    with translated_errors(out):
-        new = connect(out, "rw", is_repair=True)
-        try:
-            new.execute("PRAGMA ignore_check_constraints=ON")
-            new.execute("PRAGMA secure_delete=OFF")
-            triggers = [
-                row for row in expected_objects(SCHEMA_VERSION).values() if row[0] == "trigger"
-            ]
-            for _, name, _, _ in triggers:
-                new.execute(f"DROP TRIGGER {name}")
-            tables = [row[0] for row in new.execute(_TABLES)]
-            torn = [table for table in tables if not _copy(damaged, new, table)]
-            new.execute("DELETE FROM sqlite_sequence")
-            new.execute(_SEQUENCE)
-            for *_, sql in triggers:
-                new.execute(sql)
-        finally:
-            new.close()
+
+
+def _fill(damaged: Connection, temporary: Path) -> list[str]:
+    new = connect(temporary, "rw", is_repair=True)
+    try:
+        new.execute("PRAGMA ignore_check_constraints=ON")
+        new.execute("PRAGMA secure_delete=OFF")
+        triggers = [row for row in expected_objects(SCHEMA_VERSION).values() if row[0] == "trigger"]
+        for _, name, _, _ in triggers:
+            new.execute(f"DROP TRIGGER {name}")
+        tables = [row[0] for row in new.execute(_TABLES)]
+        torn = [table for table in tables if not _copy(damaged, new, table)]
+        new.execute("DELETE FROM sqlite_sequence")
+        new.execute(_SEQUENCE)
+        for *_, sql in triggers:
+            new.execute(sql)
+    finally:
+        new.close()
     return torn
 
 

@@ -9,7 +9,7 @@ from sqlindex.model.rendered import Rendered
 from sqlindex.store.contents import read_span
 from sqlindex.store.driver import Connection, Row, Value
 from sqlindex.store.stored_json import read_rendered, read_texts
-from sqlindex.store.verified import VerifiedRows
+from sqlindex.store.verified import VerifiedRows, damaged_row
 from sqlindex.store.visible import LIVE
 
 SOURCE_TABLE = "CASE s.kind WHEN 'table' THEN json_extract(s.options, '$.table') END"
@@ -47,7 +47,8 @@ class ChunkRow(NamedTuple):
 _CHUNK = f"""
     SELECT d.first_slot + c.ord, s.name, s.kind, s.root, d.document_id, d.path, d.uri, d.title, d.type_name,
       p.language, x.heading_path, c.context, c.rendered, c.start_char, c.end_char, c.start_line, c.end_line, c.occurrence,
-      c.fingerprint, {SOURCE_TABLE}, t.first_piece, d.version_id, d.parse_id, d.chunks
+      c.fingerprint, {SOURCE_TABLE}, t.first_piece, d.version_id, d.parse_id, d.chunks,
+      d.encoding <> 'utf-8' OR d.raw_digest = t.digest
     FROM document_version d JOIN source s USING(source_id) JOIN parse p USING(parse_id)
       JOIN content t USING(content_id)
       JOIN chunk c ON c.parse_id = d.parse_id AND c.ord = :slot - d.first_slot
@@ -100,7 +101,9 @@ def read_chunk(
     found = connection.execute(_CHUNK, {"generation": generation, "slot": slot}).fetchone()
     if found is None:
         return None
-    *values, first_piece, version_id, parse_id, chunks = found
+    *values, first_piece, version_id, parse_id, chunks, is_its_text = found
+    if not is_its_text:
+        raise damaged_row(f"document version {version_id}")
     verified.verify(connection, version_id, parse_id, chunks)
     values[10] = read_texts(values[10], f"the section of slot {slot}")
     values[12] = read_rendered(values[12], f"the chunk of slot {slot}")

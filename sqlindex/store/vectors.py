@@ -23,7 +23,12 @@ READ_BLOCK = 1_024
 
 _SPACE = "SELECT space_id, dimensions FROM vector_space WHERE identity = :identity"
 _SPACE_BY_ID = "SELECT identity, dimensions FROM vector_space WHERE space_id = :space_id"
-_ADD_SPACE = "INSERT INTO vector_space(identity, dimensions) VALUES(:identity, :dimensions)"
+# Generations that were collected still name their space: its number is not given again.
+_ADD_SPACE = """
+    INSERT INTO vector_space(space_id, identity, dimensions)
+    SELECT 1 + max(coalesce((SELECT max(space_id) FROM vector_space), 0),
+      coalesce((SELECT max(space_id) FROM generation), 0)), :identity, :dimensions
+"""
 _PUT = "INSERT OR REPLACE INTO vector(vector_id, norm, f32, check8) VALUES(?, ?, ?, ?)"
 _REFUSE = "INSERT OR REPLACE INTO vector_refusal(space_id, text_id, detail) VALUES(?, ?, ?)"
 _FORGIVE = "DELETE FROM vector_refusal WHERE space_id = ? AND text_id = ?"

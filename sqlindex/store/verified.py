@@ -29,15 +29,16 @@ class VerifiedRows:
             CorruptIndexError: a row no longer gives its checksum; the message names it.
         """
         if not is_whole_version(connection, version_id):
-            raise _damaged(f"document version {version_id}")
+            raise damaged_row(f"document version {version_id}")
         if parse_id in self._parses or chunks > MAX_CHUNKS:
             return
         if not is_whole_parse(connection, parse_id):
-            raise _damaged(f"parse {parse_id}")
+            raise damaged_row(f"parse {parse_id}")
         if len(self._parses) >= _REMEMBERED:
             self._parses = set()
         self._parses.add(parse_id)
 
 
-def _damaged(what: str) -> CorruptIndexError:
+def damaged_row(what: str) -> CorruptIndexError:
+    """The error for a row that is not what was stored."""
     return CorruptIndexError(f"{what} is damaged", hint="run 'sqlindex repair', then refresh")

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 from sqlindex.cancellation import CancelToken
 from sqlindex.errors import DeadlineError
+
+if TYPE_CHECKING:
+    from sqlindex.store.driver import Connection, Cursor, Parameters
 
 OPERATIONS_PER_LOOK = 20_000
 """Steps of SQLite's machine between two looks: about a millisecond of work."""
@@ -58,3 +63,42 @@ class Watch:
                 f"a reading of the index took more than {self._timeout_ms} ms",
                 hint="narrow the request, raise deadline_ms, or run 'sqlindex check'",
             )
+
+
+class CheckedConnection:
+    """A connection that looks at a token before each statement, for work of many small ones."""
+
+    def __init__(self, inner: Connection, cancel: CancelToken) -> None:
+        self._inner = inner
+        self._cancel = cancel
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether a transaction is open."""
+        return self._inner.in_transaction
+
+    def execute(self, sql: str, parameters: Parameters = (), /) -> Cursor:
+        """As the connection, unless cancelled.
+
+        Raises:
+            CancelledError: the token was cancelled.
+        """
+        self._cancel.check()
+        return self._inner.execute(sql, parameters)
+
+    def executemany(self, sql: str, parameters: Iterable[Parameters], /) -> Cursor:
+        """As the connection, unless cancelled.
+
+        Raises:
+            CancelledError: the token was cancelled.
+        """
+        self._cancel.check()
+        return self._inner.executemany(sql, parameters)
+
+    def set_progress_handler(self, handler: Callable[[], int] | None, n: int, /) -> None:
+        """As the connection."""
+        self._inner.set_progress_handler(handler, n)
+
+    def close(self) -> None:
+        """As the connection."""
+        self._inner.close()

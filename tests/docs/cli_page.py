@@ -38,7 +38,7 @@ exact.
 | 2 | the request makes no sense: a usage error, an unknown name, a search mode without its embedder |
 | 3 | nothing found: `search --fail-if-empty` without a hit, `get` of what is not there |
 | 4 | another writer holds the index |
-| 5 | `refresh`: done, but a file was unreadable or changing, or a text got no vector |
+| 5 | `refresh`: done, but a file was unreadable or changing, or a text got no vector; or (`build_changed`) nothing done, since an interrupted refresh was begun with other settings. `repair`: something was lost that a refresh or indexing again brings back |
 | 6 | the index is damaged |
 | 8 | not an index, or one made by a newer version |
 | 130, 143 | interrupted by Ctrl-C (SIGINT), by SIGTERM |

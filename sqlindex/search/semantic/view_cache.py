@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import OrderedDict
 from collections.abc import Callable
 from threading import Lock
@@ -41,7 +42,7 @@ class ViewCache:
     """
 
     def __init__(self) -> None:
-        self._guard = Lock()
+        self._begin()
         self._head: tuple[ViewKey, GenerationView] | None = None
         self._older: OrderedDict[ViewKey, GenerationView] = OrderedDict()
 
@@ -53,31 +54,55 @@ class ViewCache:
         is_head: bool,
         cancel: CancelToken,
     ) -> GenerationView:
-        """The view of that key; of several threads one reads it, the others wait.
+        """The view of that key; of several threads that want it one reads it, the others wait.
 
         Raises:
             CancelledError: cancelled while another thread reads it.
         """
-        with cancel.holding(self._guard):
-            self._drop_outdated(key)
-            if self._head is not None and self._head[0] == key:
-                view = self._head[1]
-                if not is_head:  # it was, and is asked for by number now
-                    self._head = None
-                    self._keep_older(key, view)
+        if self._pid != os.getpid():
+            # A forked child: whichever thread was reading is none of its own.
+            self._begin()
+        with self._guard:
+            view = self._known(key, is_head=is_head)
+            if view is not None:
                 return view
-            found = self._older.get(key)
-            if found is not None:
-                self._older.move_to_end(key)
-                return found
-            if is_head:
-                self._head = None  # the old one's memory first
-            view = read()
-            if is_head:
-                self._head = (key, view)
-            else:
+            reading = self._reading.setdefault(key, Lock())
+        with cancel.holding(reading):
+            with self._guard:
+                view = self._known(key, is_head=is_head)
+                if view is not None:
+                    return view
+                if is_head:
+                    self._head = None  # the old one's memory first
+            try:
+                view = read()
+                with self._guard:
+                    if is_head:
+                        self._head = (key, view)
+                    else:
+                        self._keep_older(key, view)
+                return view
+            finally:
+                with self._guard:
+                    self._reading.pop(key, None)
+
+    def _begin(self) -> None:
+        self._pid = os.getpid()
+        self._guard = Lock()
+        self._reading: dict[ViewKey, Lock] = {}
+
+    def _known(self, key: ViewKey, *, is_head: bool) -> GenerationView | None:
+        self._drop_outdated(key)
+        if self._head is not None and self._head[0] == key:
+            view = self._head[1]
+            if not is_head:  # it was, and is asked for by number now
+                self._head = None
                 self._keep_older(key, view)
             return view
+        found = self._older.get(key)
+        if found is not None:
+            self._older.move_to_end(key)
+        return found
 
     def _keep_older(self, key: ViewKey, view: GenerationView) -> None:
         self._older[key] = view
