@@ -970,8 +970,11 @@ class Index:
                 return compare(connection, old, new)[0]
         SearchRequest(query, mode, limit)  # says what is wrong with them
 
+        # Without vectors there is nothing to rank by but words: the error of a search says so.
+        meant = mode or ("semantic" if self.status().space is not None else None)
+
         def ranking_at(generation: int) -> SearchResult:
-            request = SearchRequest(query, mode or "semantic", MAX_LIMIT, at=generation)
+            request = SearchRequest(query, meant, MAX_LIMIT, at=generation)
             return self._searcher.search(request, self._wiring.embedder, cancel or CancelToken())
 
         with self._file.holding(old, new):
@@ -1057,6 +1060,7 @@ class Index:
         from sqlindex.analysis.analyser import analyse, analyzer_fingerprint
         from sqlindex.chunking.identity import content_fingerprint
         from sqlindex.indexing.build import key_at
+        from sqlindex.indexing.prepare import input_mark
         from sqlindex.store.check import find_faults
         from sqlindex.store.driver import read_any_text
 
@@ -1079,6 +1083,7 @@ class Index:
                     analyzer=analyzer_fingerprint(),
                     fingerprint=content_fingerprint,
                     embedding_key=key_at,
+                    input_mark=input_mark(),
                     step=next_step,
                 )
             )

@@ -271,6 +271,17 @@ _PIECE_OF_PUMP = f"(SELECT first_piece FROM content WHERE content_id = {_CONTENT
 
 LOST = (
     Damage(
+        "text of another document",
+        [
+            f"""UPDATE document_version SET parse_id = (
+                 SELECT p.parse_id FROM parse p JOIN document_version d USING(parse_id)
+                 WHERE d.died IS NULL AND d.document_id <> 'pump.md' AND p.chunks = (
+                   SELECT chunks FROM parse WHERE parse_id = {_OF_PUMP}) ORDER BY 1 LIMIT 1)
+               WHERE document_id = 'pump.md' AND died IS NULL"""
+        ],
+        "the text of their bytes",
+    ),
+    Damage(
         "text",
         [
             f"UPDATE content_piece SET body = 'x' || substr(body, 2) WHERE piece_id = {_PIECE_OF_PUMP}"
@@ -386,6 +397,11 @@ VECTORS = (
 """One vector of a text that the head has."""
 
 OTHERS = (
+    Damage(
+        "removed source with documents",
+        ["UPDATE source SET is_removed = 1"],
+        "removed sources have no live documents",
+    ),
     Damage(
         "plan of a build",
         ["INSERT INTO build VALUES(77, 3, 'now', NULL, '', '{')"],

@@ -8,6 +8,8 @@ import click
 
 from sqlindex.cli.options import db_option, embedder_name, json_option, open_index
 from sqlindex.cli.output import print_json, print_message
+from sqlindex.errors import DuplicateError
+from sqlindex.index import Index
 from sqlindex.sources.containment import canonical_root
 
 
@@ -30,8 +32,7 @@ def command(folders: tuple[Path, ...], embedder: str | None, db: Path, as_json: 
     with open_index(db, create=True) as index:
         if embedder is not None:
             index.set_embedder(embedder_name(embedder))
-        known = {source.root for source in index.status().sources}
-        names = [index.add_source(root) for root in dict.fromkeys(roots) if root not in known]
+        names = [name for root in dict.fromkeys(roots) if (name := _added(index, root)) is not None]
         status = index.status()
     if as_json:
         print_json({"path": status.path, "embedder": status.embedder, "added_sources": names})
@@ -42,3 +43,19 @@ def command(folders: tuple[Path, ...], embedder: str | None, db: Path, as_json: 
     print_message(
         "next: sqlindex refresh" if status.sources else "next: sqlindex source add FOLDER"
     )
+
+
+def _added(index: Index, root: str) -> str | None:
+    """The name of the new source; None if the folder is registered, perhaps since a moment ago."""
+
+    def is_known() -> bool:
+        return root in {source.root for source in index.status().sources}
+
+    if is_known():
+        return None
+    try:
+        return index.add_source(root)
+    except DuplicateError:
+        if is_known():
+            return None
+        raise

@@ -101,7 +101,9 @@ def _print_status(status: IndexStatus) -> None:
     kept = f"; {status.kept_generations} kept" if status.kept_generations > 1 else ""
     print_text(f"generation  {status.generation}, published {status.published_at}{kept}")
     for build in status.unfinished:
-        staged = f"{plural(build.documents, 'document')} staged"
+        staged = (
+            f"{plural(build.documents, 'document')} staged, embedder {build.embedder or 'none'}"
+        )
         print_text(f"unfinished  a refresh begun at {build.started_at}, {staged}; refresh goes on")
     if status.is_collecting:
         print_text("collecting  interrupted; the next refresh, or 'sqlindex gc', goes on")

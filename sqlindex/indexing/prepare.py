@@ -39,6 +39,11 @@ from sqlindex.store.parses import PreparedChunk, find_parse, parse_catalog
 from sqlindex.store.sources import StatRow
 
 
+def input_mark() -> str:
+    """What a recipe says of how embedding texts are made."""
+    return f"input-{EMBEDDING_INPUT_VERSION}"
+
+
 @dataclass(frozen=True, slots=True)
 class PreparedDocument:
     """A document ready to stage.
@@ -90,7 +95,7 @@ class Workshop:
         version = f"unversioned-{self.token}" if parser.version is None else str(parser.version)
         return (
             f"{parser.id}-{version};chunk-{CHUNKER_VERSION}:{self.cuts};"
-            f"input-{EMBEDDING_INPUT_VERSION};{file_type.language}"
+            f"{input_mark()};{file_type.language}"
         )
 
     @property

@@ -15,6 +15,7 @@ from sqlindex.analysis.analyser import analyse, analyzer_fingerprint
 from sqlindex.cancellation import CancelToken
 from sqlindex.chunking.identity import content_fingerprint
 from sqlindex.indexing.build import key_at
+from sqlindex.indexing.prepare import input_mark
 from sqlindex.indexing.publishing import publish_build
 from sqlindex.indexing.report import no_progress
 from sqlindex.store import repair as rows
@@ -170,6 +171,7 @@ def _find_damage(connection: Connection) -> _Damage:
         connection,
         fingerprint=content_fingerprint,
         embedding_key=key_at,
+        input_mark=input_mark(),
         damaged_parses=found.parses,
     )
     for fault in faults:

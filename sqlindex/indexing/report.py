@@ -147,7 +147,7 @@ def changes_of(
     notes = rebuilt
     if counts.get("reparsed"):
         notes = (
-            f"chunks of {counts['reparsed']} documents: parser, chunker, their options or the token limit changed",
+            f"chunks of {counts['reparsed']} documents: parser, chunker, embedding input, their options or the token limit changed",
             *rebuilt,
         )
     sources = sorted(names, key=lambda source_id: names[source_id])

@@ -104,6 +104,7 @@ def find_faults(
     analyzer: str,
     fingerprint: Callable[[str], bytes],
     embedding_key: Callable[[str, ChunkPlace], bytes | None],
+    input_mark: str,
     step: Callable[[str], None],
 ) -> Iterator[Finding]:
     """Every broken invariant, in a fixed order.
@@ -114,6 +115,7 @@ def find_faults(
         analyzer: fingerprint of `analyse`; a table made by another one is not compared.
         fingerprint: of a chunk's text.
         embedding_key: of what a chunk of a document's text is embedded as; None if it is not.
+        input_mark: see `damage.text_faults`.
         step: called with the name of each part before it runs; may raise to cancel.
     """
     parts: list[tuple[str, Iterator[Finding]]] = [
@@ -135,7 +137,10 @@ def find_faults(
             ("parses give their checksum", _parses(connection, damaged)),
             ("versions are found by their names", _names(connection)),
             ("vectors give their checksum", _vectors(connection)),
-            ("texts give their checksum", _texts(connection, fingerprint, embedding_key, damaged)),
+            (
+                "texts give their checksum",
+                _texts(connection, fingerprint, embedding_key, damaged, input_mark),
+            ),
             (LEXICAL_TERMS, lexical_faults(connection, analyzer, analyse)),
         ]
     for name, found in parts:
@@ -226,12 +231,14 @@ def _texts(
     fingerprint: Callable[[str], bytes],
     embedding_key: Callable[[str, ChunkPlace], bytes | None],
     damaged: set[int],
+    input_mark: str,
 ) -> Iterator[Finding]:
     faults = text_faults(
         connection,
         fingerprint=fingerprint,
         embedding_key=embedding_key,
         damaged_parses=damaged,
+        input_mark=input_mark,
     )
     for fault in faults:
         yield Finding(fault.rule, fault.detail)

@@ -109,10 +109,13 @@ def text_faults(
     fingerprint: Callable[[str], bytes],
     embedding_key: Callable[[str, ChunkPlace], bytes | None],
     damaged_parses: Collection[int],
+    input_mark: str,
 ) -> Iterator[TextFault]:
     """Read every text and compare what is derived from it: O(characters).
 
     Args:
+        input_mark: in the recipe of parses whose embedding texts `embedding_key` makes; those of
+            another version are not compared.
         damaged_parses: their chunks are not looked at.
     """
     contents = connection.execute(
@@ -128,9 +131,10 @@ def text_faults(
             yield TextFault(TEXT_DIGEST, f"content {content_id}", content_id)
             continue
         parses = connection.execute(
-            "SELECT parse_id FROM parse WHERE content_id = ?", (content_id,)
+            "SELECT parse_id, instr(recipe, ?) > 0 FROM parse WHERE content_id = ?",
+            (input_mark, content_id),
         )
-        for (parse_id,) in parses.fetchall():
+        for parse_id, is_comparable in parses.fetchall():
             if parse_id in damaged_parses:
                 continue
             for ord_, mark, text_id, key in connection.execute(
@@ -144,7 +148,7 @@ def text_faults(
                     where, is_whole = f"{where}: {exc}", False
                 if not is_whole:
                     yield TextFault(CHUNK_FINGERPRINT, where, content_id, parse_id, ord_)
-                elif key != (right := embedding_key(text, place)):
+                elif is_comparable and key != (right := embedding_key(text, place)):
                     yield TextFault(CHUNK_KEY, where, content_id, parse_id, ord_, text_id, right)
 
 

@@ -387,21 +387,28 @@ def spaceless_generations(connection: Connection) -> list[int]:
     return found
 
 
+_FOLLOWS = """
+    SELECT p.documents + g.added - g.removed FROM generation g JOIN generation p ON p.generation = g.generation - 1
+    WHERE g.generation = :generation
+"""
+
+
 def mend_counts(connection: Connection) -> list[tuple[str, bool]]:
     """Count documents and chunks of kept generations anew.
 
     Returns:
-        What each one that was wrong said and has, and whether documents or chunks are missing or too
-        many: which of both is the truth cannot be known.
+        What each one that was wrong said and has, and whether documents are missing or too many: so
+        it is if the number it said follows from the generation before and from what changed since.
     """
     wrong = []
     for generation, *said, documents, chunks, embedded in connection.execute(
         GENERATION_COUNTS
     ).fetchall():
         if said != [documents, chunks, embedded]:
+            follows = connection.execute(_FOLLOWS, {"generation": generation}).fetchone()
+            is_lost = said[0] != documents and follows == (said[0],)
             counts = {"documents": documents, "chunks": chunks, "embedded_chunks": embedded}
             connection.execute(_SET_COUNTS, {"generation": generation, **counts})
-            is_lost = said[:2] != [documents, chunks]
             told = f"generation {generation} said {said[0]} documents and {said[1]} chunks"
             wrong.append((f"{told}, has {documents} and {chunks}", is_lost))
     return wrong
@@ -562,11 +569,22 @@ def mend_vectors(connection: Connection) -> Iterator[tuple[str, str]]:
         yield f"vector {vector_id}, which no generation needs", "dropped"
 
 
+_REMOVED_AND_LIVE = """
+    SELECT source_id, name FROM source s WHERE is_removed
+      AND EXISTS (SELECT 1 FROM document_version d
+                  WHERE d.source_id = s.source_id AND d.born IS NOT NULL AND d.died IS NULL)
+      AND NOT EXISTS (SELECT 1 FROM source t WHERE t.name = s.name AND NOT t.is_removed)
+"""
+
+
 def mend_sources(connection: Connection) -> Iterator[tuple[str, str]]:
     """Drop what cannot be read of sources, refused documents and other small tables: (what, outcome).
 
     What a source lists (its options) is not made up: a source of which that is damaged stays so.
     """
+    for source_id, name in connection.execute(_REMOVED_AND_LIVE).fetchall():
+        connection.execute("UPDATE source SET is_removed = 0 WHERE source_id = ?", (source_id,))
+        yield f"source {name}, which has documents", "rebuilt"
     for source_id, name, mount_points in connection.execute(_MOUNT_POINTS).fetchall():
         try:
             read_texts(mount_points, "")

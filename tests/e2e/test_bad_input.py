@@ -657,8 +657,8 @@ DAMAGE_IN_TEXT = {
 @pytest.mark.parametrize("kind", DAMAGE_IN_TEXT)
 def test_a_damaged_text_is_named_and_the_other_documents_are_served(kind: str, db: Path) -> None:
     _damaged(db, DAMAGE_IN_TEXT[kind])
-    assert_told(sqlindex("search", "pressure", "--db", db), 6, "sqlindex check")
-    assert_told(sqlindex("get", "pump.md", "--db", db), 6, "sqlindex check")
+    assert_told(sqlindex("search", "pressure", "--db", db), 6, "sqlindex repair")
+    assert_told(sqlindex("get", "pump.md", "--db", db), 6, "sqlindex repair")
     assert "letter.md" in sqlindex("search", "letter", "--db", db).out
     check = sqlindex("check", "--db", db, "--json")
     assert check.code == 6

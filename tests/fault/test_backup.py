@@ -25,6 +25,7 @@ from sqlindex.errors import (
 from sqlindex.indexing.report import Progress
 from sqlindex.store import backup as backup_module
 from sqlindex.store import driver
+from sqlindex.store.connection import IndexFile
 from sqlindex.testing import HashingEmbedder
 from tests.faults import (
     KILLED,
@@ -236,8 +237,12 @@ def test_a_backup_never_takes_the_place_of_something_it_must_not(db: Path, tmp_p
                 index.backup(tmp_path / name, force=force)
         with _open(tmp_path / "used.db") as used:
             assert used.search("pump").hits
-            with pytest.raises(LockedError):
+            writing = IndexFile.open(tmp_path / "used.db", make=False, busy_timeout_ms=1_000)
+            with writing.writing("holding"), pytest.raises(LockedError):
                 index.backup(tmp_path / "used.db", force=True)
+            writing.close()
+            # A reader goes on, and sees the copy once it is whole.
+            index.backup(tmp_path / "used.db", force=True)
             assert used.search("pump").hits
         index.upsert("notes", _edition(3))
         assert index.backup(tmp_path / "used.db", force=True).generation == 3

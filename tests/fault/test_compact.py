@@ -275,7 +275,7 @@ class _SoonCancelled(CancelToken):
 def test_cancelling_ends_the_writing_of_the_second_file(
     loose: Loose, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(driver, "_INTERRUPT_OPCODES", 100)
+    monkeypatch.setattr(driver, "STEPS_PER_CHECK", 100)
     cancel = _SoonCancelled(10)
     db = loose.copy(1)
     with _open(db) as index, pytest.raises(CancelledError):

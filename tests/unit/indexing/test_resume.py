@@ -217,7 +217,7 @@ def test_a_build_that_no_longer_fits_is_told_and_changes_nothing(
     with Index.open(db, config=CONFIG) as index:
         _interrupt(index, 13)
     config = CONFIG
-    words = "chunks was"
+    words = "chunk sizes changed"
     if change == "chunks":
         config = IndexConfig(ChunkConfig(target_chars=500), documents_per_batch=4)
     with Index.open(db, config=config) as index:
