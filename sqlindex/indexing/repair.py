@@ -21,9 +21,15 @@ from sqlindex.indexing.report import no_progress
 from sqlindex.store import repair as rows
 from sqlindex.store.builds import begin_build, drop_build, unreadable_builds
 from sqlindex.store.check import Finding, lexical_faults, slot_faults
-from sqlindex.store.damage import CHUNK_FINGERPRINT, CHUNK_KEY, UNREADABLE, text_faults
+from sqlindex.store.damage import (
+    CHUNK_FINGERPRINT,
+    CHUNK_KEY,
+    UNREADABLE,
+    require_damage,
+    text_faults,
+)
 from sqlindex.store.documents import stage_removals
-from sqlindex.store.driver import Connection, DatabaseError, is_damage, read_any_text
+from sqlindex.store.driver import Connection, read_any_text
 from sqlindex.store.generations import ChangeCounts
 from sqlindex.store.links import remake_names, wrong_names
 from sqlindex.store.parses import damaged_parses
@@ -196,8 +202,7 @@ def _is_lexical_wrong(connection: Connection) -> bool:
             return True
         return any(True for _ in lexical_faults(connection, analyzer_fingerprint(), analyse))
     except UNREADABLE as exc:
-        if isinstance(exc, DatabaseError) and not is_damage(exc):
-            raise
+        require_damage(exc)
         return True
 
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from sqlindex.store.builds import unreadable_builds
-from sqlindex.store.damage import UNREADABLE, text_faults
+from sqlindex.store.damage import UNREADABLE, require_damage, text_faults
 from sqlindex.store.documents import damaged_versions
-from sqlindex.store.driver import Connection, DatabaseError, connect_scratch, is_damage
+from sqlindex.store.driver import Connection, connect_scratch
 from sqlindex.store.head import Head, read_head
 from sqlindex.store.invariants import INVARIANTS, Invariant
 from sqlindex.store.lexical import LEXICAL_TABLES, Analyse, lexical_agrees, lexical_rows
@@ -148,8 +148,7 @@ def find_faults(
         try:
             yield from found
         except UNREADABLE as exc:
-            if isinstance(exc, DatabaseError) and not is_damage(exc):
-                raise
+            require_damage(exc)
             yield Finding(name, f"cannot be read: {exc}")
 
 
@@ -177,6 +176,7 @@ def _sources(connection: Connection) -> Iterator[Finding]:
             for _ in refusals(connection, source.source_id):
                 pass
         except UNREADABLE as exc:
+            require_damage(exc)
             yield Finding("sources and refusals can be read", f"source {source.name!r}: {exc}")
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from sqlindex.errors import CorruptIndexError
 from sqlindex.store.checksum import stored_bytes
 from sqlindex.store.contents import read_content
-from sqlindex.store.driver import Connection, DatabaseError
+from sqlindex.store.driver import Connection, DatabaseError, is_damage
 from sqlindex.store.parses import ChunkPlace, chunk_place
 
 UNREADABLE = (
@@ -20,7 +20,9 @@ UNREADABLE = (
     AttributeError,
     OverflowError,
 )
-"""What reading a damaged row may raise: a flipped type byte makes a text a number, or a length huge."""
+"""What reading a damaged row may raise: a flipped type byte makes a text a number, or a length huge.
+
+Whoever catches it asks `require_damage`."""
 
 _CHUNK_MARKS = """
     SELECT c.ord, c.fingerprint, c.text_id, t.key FROM chunk c LEFT JOIN embedding_text t USING(text_id)
@@ -103,6 +105,12 @@ CHUNK_FINGERPRINT = "chunks give their fingerprint"
 CHUNK_KEY = "chunks have the key of their text"
 
 
+def require_damage(exc: Exception) -> None:
+    """Raise an exception again that tells of locks, the disk or a cancel, and not of a row."""
+    if isinstance(exc, DatabaseError) and not is_damage(exc):
+        raise exc
+
+
 def text_faults(
     connection: Connection,
     *,
@@ -125,6 +133,7 @@ def text_faults(
         try:
             text = read_content(connection, content_id)
         except UNREADABLE as exc:
+            require_damage(exc)
             yield TextFault(TEXT_CHECKSUM, f"content {content_id}: {exc}", content_id)
             continue
         if hashlib.sha256(stored_bytes(text)).digest() != digest:
@@ -145,6 +154,7 @@ def text_faults(
                     place = chunk_place(connection, parse_id, ord_)
                     is_whole = fingerprint(text[place.start_char : place.end_char]) == mark
                 except UNREADABLE as exc:
+                    require_damage(exc)
                     where, is_whole = f"{where}: {exc}", False
                 if not is_whole:
                     yield TextFault(CHUNK_FINGERPRINT, where, content_id, parse_id, ord_)

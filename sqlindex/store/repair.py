@@ -15,7 +15,7 @@ from typing import NamedTuple
 from sqlindex.cancellation import CancelToken
 from sqlindex.errors import CorruptIndexError
 from sqlindex.store.checksum import stored_bytes
-from sqlindex.store.damage import UNREADABLE, index_disagreements
+from sqlindex.store.damage import UNREADABLE, index_disagreements, require_damage
 from sqlindex.store.documents import damaged_versions
 from sqlindex.store.driver import Connection, DatabaseError, is_damage
 from sqlindex.store.expected_schema import expected_objects, mendable_faults
@@ -259,6 +259,7 @@ def mend_structure(connection: Connection, path: Path) -> list[tuple[str, bool]]
         try:
             connection.execute("REINDEX")
         except UNREADABLE as exc:
+            require_damage(exc)
             raise _unreadable(str(exc)) from exc
         mended.append(("indexes of tables", False))
         messages = _messages(connection)
@@ -292,7 +293,8 @@ def _remember_suspects(connection: Connection) -> list[tuple[str, bool]]:
         parses = index_disagreements(connection, "parse") | index_disagreements(connection, "chunk")
         tags = index_disagreements(connection, "tag")
         generations = index_disagreements(connection, "generation")
-    except UNREADABLE:
+    except UNREADABLE as exc:
+        require_damage(exc)
         # An index that cannot be read at all says nothing against its table.
         return mended
     suspects = {*suspect_versions(connection), *versions}
@@ -588,7 +590,8 @@ def mend_sources(connection: Connection) -> Iterator[tuple[str, str]]:
     for source_id, name, mount_points in connection.execute(_MOUNT_POINTS).fetchall():
         try:
             read_texts(mount_points, "")
-        except UNREADABLE:
+        except UNREADABLE as exc:
+            require_damage(exc)
             connection.execute(_FORGET_MOUNTS, (source_id,))
             yield f"mount points of source {name}", "rebuilt"
     for table, columns, mend in _PLAIN_TEXTS:
@@ -601,7 +604,8 @@ def mend_sources(connection: Connection) -> Iterator[tuple[str, str]]:
     for source_id, document_id, is_kept in connection.execute(_REFUSED).fetchall():
         try:
             is_sound = is_kept in (0, 1) and refusal_of(connection, source_id, document_id)
-        except UNREADABLE:
+        except UNREADABLE as exc:
+            require_damage(exc)
             is_sound = None
         if not is_sound:
             connection.execute(_FORGET_REFUSED, (source_id, document_id))

@@ -7,12 +7,11 @@ and `repair` then names what the lost rows took along.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
 from sqlindex.errors import UsageError
-from sqlindex.store.damage import UNREADABLE
+from sqlindex.store.damage import UNREADABLE, require_damage
 from sqlindex.store.driver import (
     Connection,
     DatabaseError,
@@ -134,11 +133,12 @@ def _put(new: Connection, put: str, batch: list[Row]) -> bool:
         new.executemany(put, batch)
         is_whole = True
     except UNREADABLE as exc:
-        if isinstance(exc, DatabaseError) and not is_damage(exc):
-            raise
+        require_damage(exc)
         is_whole = False
         for row in batch:
-            with suppress(*UNREADABLE):  # of a wrong type, or no UTF-8
+            try:
                 new.execute(put, row)
+            except UNREADABLE as exc:  # of a wrong type, or no UTF-8
+                require_damage(exc)
     new.execute("COMMIT")
     return is_whole

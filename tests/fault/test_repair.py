@@ -23,6 +23,7 @@ from sqlindex.store.driver import connect
 from sqlindex.testing import HashingEmbedder
 from tests.damage import DERIVED, LOST, OTHERS, VECTORS, Damage, inflict, make_base
 from tests.faults import (
+    FaultKind,
     FaultPlan,
     State,
     copy_index,
@@ -333,6 +334,30 @@ def test_a_repair_that_ends_at_any_statement_is_completed_by_another(base: Base,
             assert index.check() == []
         assert _observed(copied).content() == after.content()
     assert fired > 8
+
+
+@pytest.mark.req("A-14", "A-29")
+@pytest.mark.parametrize("kind", ["error", "rollback"])
+def test_a_disk_that_fails_under_a_repair_is_no_damage(base: Base, kind: FaultKind) -> None:
+    db = base.copy(f"sound {kind}")
+    with faulty_writer(FaultPlan()) as passing:
+        _repair(db)
+    places: dict[str, int] = {}
+    for number, sql in enumerate(passing.statements, 1):
+        places.setdefault(sql, number)
+    failed = 0
+    for number in places.values():
+        index, _ = _open(db)
+        with index, faulty_writer(FaultPlan(number, kind)):
+            try:
+                assert index.repair().mended == ()
+            except StorageError:
+                failed += 1
+    assert failed > 40
+    index, _ = _open(db)
+    with index:
+        assert index.check() == []
+    assert _observed(db) == base.state
 
 
 def _repair(db: Path) -> None:

@@ -317,10 +317,11 @@ class IndexLife(RuleBasedStateMachine):
                 self.index.rollback(gone[-1])
         number, was = self._kept(pick), self.model.head.documents
         wanted = self.model.kept[number]
+        published = self.model.published(wanted.documents, wanted.space)
         report = self._do(
             lambda token: self.index.rollback(number, cancel=token),
             mishap,
-            self._publishing(self.model.published(wanted.documents, wanted.space)),
+            [self.model] if published is self.model else self._publishing(published),
         )
         if report is not None:
             assert report.generation == self.model.number
