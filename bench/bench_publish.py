@@ -116,9 +116,10 @@ def run(n: int | None) -> Iterator[Figure]:
             copied_ms.append(membership(turn))
         collected_ms = []
         for turn in range(COLLECTIONS):
-            elapsed, versions = _collection(indexes["large"], texts, turn)
+            dead = min(DEAD_VERSIONS, large)
+            elapsed, versions = _collection(indexes["large"], texts, turn, dead)
             collected_ms.append(elapsed)
-            wrong += versions != DEAD_VERSIONS
+            wrong += versions != dead
         wrong += sum(len(index.check(quick=True)) for index in indexes.values())
         quick_s = _timed_ms(lambda: indexes["large"].check(quick=True))[0] / 1_000
     yield from _figures(sizes, seen, whole_ms, rollback_ms, copied_ms, collected_ms)
@@ -233,10 +234,10 @@ def _membership(path: Path, documents: int) -> Iterator[Callable[[int], float]]:
         connection.close()
 
 
-def _collection(index: Index, texts: Texts, turn: int) -> tuple[float, int]:
-    """(milliseconds, versions) of collecting a generation in which 80 documents changed."""
+def _collection(index: Index, texts: Texts, turn: int, dead: int) -> tuple[float, int]:
+    """(milliseconds, versions) of collecting a generation in which so many documents changed."""
     index.collect(Retention(generations=1))
-    documents = [Document(f"{at:07}", f"turn {turn} {texts.text()}") for at in range(DEAD_VERSIONS)]
+    documents = [Document(f"{at:07}", f"turn {turn} {texts.text()}") for at in range(dead)]
     file = IndexFile.open(index.path, make=False, busy_timeout_ms=1_000)
     index.collect(Retention(generations=2))
     index.upsert("texts", documents)

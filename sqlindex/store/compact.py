@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from sqlindex.cancellation import CancelToken
-from sqlindex.errors import HeadMovedError, StorageError
+from sqlindex.errors import HeadMovedError, SqlindexError, StorageError
 from sqlindex.store.collect import Collected, collect
 from sqlindex.store.driver import (
     connect,
@@ -142,6 +142,9 @@ def _write_anew(path: Path, scratch: Path, cancel: CancelToken) -> None:
     try:
         with translated_errors(path), stopped_by(cancel, connection):
             connection.execute("VACUUM INTO ?", (target,))
+    except SqlindexError:
+        cancel.check()  # an interrupted one can say that its second file cannot be opened
+        raise
     finally:
         connection.close()
 

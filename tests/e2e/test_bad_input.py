@@ -662,11 +662,8 @@ def test_a_damaged_text_is_named_and_the_other_documents_are_served(kind: str, d
     assert "letter.md" in sqlindex("search", "letter", "--db", db).out
     check = sqlindex("check", "--db", db, "--json")
     assert check.code == 6
-    if kind == "no utf-8":  # SQLite's own row cannot be read: an error instead of a list
-        assert check.json["error"]["code"] == "corrupt"
-    else:
-        (finding,) = check.json["findings"]
-        assert re.search(r"content \d+: text piece", finding["detail"])
+    details = [finding["detail"] for finding in check.json["findings"]]
+    assert any(re.search(r"content \d+: text piece", detail) for detail in details), details
     told = sqlindex("check", "--db", db)
     assert told.code == 6
     assert "Traceback" not in told.err
