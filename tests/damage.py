@@ -371,7 +371,7 @@ LOST = (
     Damage(
         "text of a chunk",
         [f"UPDATE chunk SET text_id = NULL WHERE parse_id = {_OF_PUMP} AND ord = 0"],
-        "well-formed",
+        "key of their text",
         passes_index="chunk_text",
     ),
 )
