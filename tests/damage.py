@@ -368,12 +368,6 @@ LOST = (
         "well-formed",
         passes_index="version_slot",
     ),
-    Damage(
-        "text of a chunk",
-        [f"UPDATE chunk SET text_id = NULL WHERE parse_id = {_OF_PUMP} AND ord = 0"],
-        "key of their text",
-        passes_index="chunk_text",
-    ),
 )
 """What only the file `pump.md`, which the head has, can bring back."""
 

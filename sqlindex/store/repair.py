@@ -275,7 +275,9 @@ def _messages(connection: Connection) -> list[str]:
     except DatabaseError as exc:
         if not is_damage(exc):
             raise
-        raise _unreadable(str(exc)) from exc
+        if "fts5" not in str(exc):
+            raise _unreadable(str(exc)) from exc
+        rows = connection.execute("PRAGMA quick_check(document_version)").fetchall()
     # SQLite 3.44 and later look into the lexical tables too, which are made anew in a step of their own.
     return [
         row[0]
