@@ -32,7 +32,8 @@ a refresh of the whole folder after the same kind of edit. The limits of time ar
     "publish": """\
 One changed document of one chunk, with its vector (384 dimensions, hashed words). `large` has ten times the documents of `small`.
 `one_changed` is a whole `Index.upsert`, `transaction` its commit point alone, sync included; `log` is what the whole upsert
-writes to the log. The baseline of `to_copied_membership` is a table of every generation's documents, copied by each publish.
+writes to the log. The baseline of `to_copied_membership` is a table of every generation's documents, copied by each publish;
+`unsynced`: neither waits for the disk there, whose sync takes as long whatever is published (a real publish always waits).
 `first` is the first publish of documents of four chunks, as many chunks as `large` has documents, swapped in.""",
     "concurrency": """\
 Lexical index of documents of four chunks. A reader is a process that alternates a lexical search and reading its first document; the writer

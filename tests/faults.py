@@ -255,6 +255,12 @@ def verify(
     return seen
 
 
+def is_sound(db: Path) -> bool:
+    """Whether `check` finds nothing."""
+    with Index.open(db) as index:
+        return not index.check()
+
+
 def _assert_sound(db: Path) -> None:
     with Index.open(db) as index:
         findings = index.check()

@@ -22,7 +22,8 @@ from sqlindex.sources.memory import Document, MemorySource
 from sqlindex.store.driver import read_header
 from sqlindex.store.header import SCHEMA_VERSION
 from sqlindex.testing import HashingEmbedder
-from tests.faults import State, copy_index, observe, verify
+from tests.damage import DERIVED, Damage, inflict
+from tests.faults import State, copy_index, is_sound, observe, verify
 
 QUERIES = ("pump letter", "quartz valve")
 
@@ -59,6 +60,7 @@ class Operation:
         config: of the index.
         revision: of the embedder that runs it; the index before it is made with revision 1.
         origin: a stored index of an older schema to start from, gzipped.
+        damages: what the index has before, which the write mends; it shows what it showed sound.
     """
 
     name: str
@@ -67,6 +69,7 @@ class Operation:
     config: IndexConfig = SMALL_STEPS
     revision: str = "1"
     origin: Path | None = None
+    damages: tuple[Damage, ...] = ()
 
     def open(self, db: Path, *, is_first: bool = False) -> Index:
         """Open the index as the operation needs it; the first time, make it."""
@@ -126,6 +129,8 @@ class Rehearsal:
         """
         if read_header(db)[1] < SCHEMA_VERSION:
             self.run(db)  # an older index can be read only when it was brought up to date
+        if self.operation.damages and not is_sound(db):
+            self.run(db)
         return verify(
             db, allowed or (self.before, self.after), look, self._complete if completes else None
         )
@@ -150,11 +155,14 @@ def rehearse(operation: Operation, place: Path) -> Rehearsal:
         db.chmod(0o600)
     with operation.open(db, is_first=True) as index:
         operation.prepare(index, folder)
+    sound = None if operation.origin is not None else look(db)
+    for damage in operation.damages:
+        inflict(db, damage)
     after_db = copy_index(db, place / "after")
     with operation.open(after_db) as index:
         operation.run(index, folder)
     after = look(after_db)
-    before = after if operation.origin is not None else look(db)
+    before = sound or after
     rehearsal = Rehearsal(operation, db, folder, place / "copies", before, after)
     rehearsal.verify(after_db, (after,))
     return rehearsal
@@ -261,5 +269,11 @@ COMPACT_FULL = register("compact-full", three_generations, lambda index, _: inde
 PURGE = register("purge", notes, purge_gone)
 BACKUP = register(
     "backup", notes, lambda index, _: index.backup(index.path.with_name("backup.db"), force=True)
+)
+REPAIR = register(
+    "repair",
+    notes,
+    lambda index, _: index.repair(),
+    damages=tuple(d for d in DERIVED if d.name in ("lexical pages deleted", "names deleted")),
 )
 TAG = register("tag", three_generations, lambda index, _: index.tag("first", 1, force=True))
