@@ -105,6 +105,11 @@ DERIVED = (
         ["INSERT INTO chunk_fts_a_config VALUES('rank', 'bm25(1.0)')"],
         "schema",
     ),
+    Damage(
+        "a number of characters",
+        ["UPDATE content SET chars = chars + 1 WHERE content_id = 2"],
+        "contents count the characters of their texts",
+    ),
     Damage("names deleted", ["DELETE FROM document_name"], "versions are found by their names"),
     Damage(
         "a name too many",

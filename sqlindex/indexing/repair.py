@@ -21,9 +21,11 @@ from sqlindex.indexing.report import no_progress
 from sqlindex.store import repair as rows
 from sqlindex.store.builds import begin_build, drop_build, unreadable_builds
 from sqlindex.store.check import Finding, lexical_faults, slot_faults
+from sqlindex.store.contents import mend_length
 from sqlindex.store.damage import (
     CHUNK_FINGERPRINT,
     CHUNK_KEY,
+    TEXT_LENGTH,
     UNREADABLE,
     require_damage,
     text_faults,
@@ -77,6 +79,7 @@ class _Damage:
     """Rows of truth that do not say what was stored, and what hangs on them."""
 
     contents: set[int] = field(default_factory=set)
+    lengths: list[int] = field(default_factory=list)
     parses: set[int] = field(default_factory=set)
     versions: dict[int, str] = field(default_factory=dict)
     keys: list[tuple[int, int, int | None, bytes | None]] = field(default_factory=list)
@@ -146,6 +149,9 @@ def repair(
             note("rebuilt", ["what an index and its table disagreed on"])
     step("keys and vectors")
     with writer.transaction():
+        for content_id in damage.lengths:
+            mend_length(connection, content_id)
+            note("rebuilt", [f"the number of characters of content {content_id}"])
         rows.mend_keys(connection, damage.keys)
         note("rebuilt", (f"key of chunk {parse_id}/{ord_}" for parse_id, ord_, *_ in damage.keys))
         for what, outcome in rows.mend_vectors(connection):
@@ -181,7 +187,9 @@ def _find_damage(connection: Connection) -> _Damage:
         damaged_parses=found.parses,
     )
     for fault in faults:
-        if fault.parse_id is None:
+        if fault.rule == TEXT_LENGTH:
+            found.lengths.append(fault.content_id)
+        elif fault.parse_id is None:
             found.contents.add(fault.content_id)
             found.parses.update(rows.parses_of(connection, fault.content_id))
         elif fault.rule == CHUNK_FINGERPRINT:

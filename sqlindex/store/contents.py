@@ -86,6 +86,12 @@ def read_content(connection: Connection, content_id: int) -> str:
     return _read(connection, first_piece, 0, chars)
 
 
+def mend_length(connection: Connection, content_id: int) -> None:
+    """Let a content whose text is whole count its characters."""
+    chars = len(read_content(connection, content_id))
+    connection.execute(_SET_CHARS, {"content_id": content_id, "chars": chars})
+
+
 def drop_content(connection: Connection, content_id: int) -> bool:
     """Delete a content and its pieces; False if it is damaged, which leaves it as it is.
 

@@ -101,6 +101,7 @@ class TextFault(NamedTuple):
 
 TEXT_CHECKSUM = "texts give their checksum"
 TEXT_DIGEST = "texts give their digest"
+TEXT_LENGTH = "contents count the characters of their texts"
 CHUNK_FINGERPRINT = "chunks give their fingerprint"
 CHUNK_KEY = "chunks have the key of their text"
 
@@ -127,9 +128,9 @@ def text_faults(
         damaged_parses: their chunks are not looked at.
     """
     contents = connection.execute(
-        "SELECT content_id, digest FROM content ORDER BY content_id"
+        "SELECT content_id, digest, chars FROM content ORDER BY content_id"
     ).fetchall()
-    for content_id, digest in contents:
+    for content_id, digest, chars in contents:
         try:
             text = read_content(connection, content_id)
         except UNREADABLE as exc:
@@ -139,6 +140,8 @@ def text_faults(
         if hashlib.sha256(stored_bytes(text)).digest() != digest:
             yield TextFault(TEXT_DIGEST, f"content {content_id}", content_id)
             continue
+        if chars != len(text):  # too many within its last piece: fewer would have cut the text
+            yield TextFault(TEXT_LENGTH, f"content {content_id}", content_id)
         parses = connection.execute(
             "SELECT parse_id, instr(recipe, ?) > 0 FROM parse WHERE content_id = ?",
             (input_mark, content_id),

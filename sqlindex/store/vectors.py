@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 READ_BLOCK = 1_024
 """Vectors fetched and checked at a time."""
+_ROUNDING = 2**-53
+"""Of a float64, relative: sums of n squares differ by at most n times as much."""
 
 _SPACE = "SELECT space_id, dimensions FROM vector_space WHERE identity = :identity"
 _SPACE_BY_ID = "SELECT identity, dimensions FROM vector_space WHERE space_id = :space_id"
@@ -212,8 +214,8 @@ def read_vectors(
     Norms are float64 of shape (n,), vectors float32 of shape (n, dimensions), read-only.
 
     Raises:
-        CorruptIndexError: a vector is damaged, of wrong width, or its norm is not a positive
-            number; the message names the text id.
+        CorruptIndexError: a vector is damaged, of wrong width, or its norm is not its length; the
+            message names the text id.
     """
     import numpy as np
 
@@ -222,16 +224,24 @@ def read_vectors(
     rows = iter(cursor)
     while block := list(islice(rows, READ_BLOCK)):
         for text_id, norm, blob, check in block:
-            if len(blob) != width or check8(blob) != check or not 0 < norm < math.inf:
-                raise CorruptIndexError(
-                    f"the vector of text {text_id} in space {space_id} is damaged",
-                    hint="run 'sqlindex repair'; lexical search still works",
-                )
-        yield (
-            [row[0] for row in block],
-            np.array([row[1] for row in block], np.float64),
-            np.frombuffer(b"".join(row[2] for row in block), "<f4").reshape(len(block), dimensions),
-        )
+            # A flipped byte of the row's header makes NULL or another type of a value.
+            is_whole = isinstance(blob, bytes) and len(blob) == width and check8(blob) == check
+            if not is_whole or not isinstance(norm, float) or not 0 < norm < math.inf:
+                raise _damaged(text_id, space_id)
+        norms = np.array([row[1] for row in block], np.float64)
+        joined = b"".join(row[2] for row in block)
+        vectors = np.frombuffer(joined, "<f4").reshape(len(block), dimensions)
+        lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64))
+        if (is_wrong := np.abs(lengths - norms) > dimensions * _ROUNDING * norms).any():
+            raise _damaged(block[int(np.argmax(is_wrong))][0], space_id)
+        yield [row[0] for row in block], norms, vectors
+
+
+def _damaged(text_id: int, space_id: int) -> CorruptIndexError:
+    return CorruptIndexError(
+        f"the vector of text {text_id} in space {space_id} is damaged",
+        hint="run 'sqlindex repair'; lexical search still works",
+    )
 
 
 def live_parses(connection: Connection) -> Iterator[tuple[int, str, int]]:

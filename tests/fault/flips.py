@@ -5,7 +5,7 @@ holder of (the truth: texts, vectors, versions, generations), or what is derived
 indexes, the lexical tables). Probes run in a child with a time limit, so a crash or a loop counts
 against the flip.
 
-`python -m tests.fault.flips --n 10000 [--seed N] [--jobs N] [--json] [--verbose]`
+`python -m tests.fault.flips --n 10000 [--content] [--seed N] [--jobs N] [--json] [--verbose]`
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 from typing import Any, Literal
@@ -34,6 +34,7 @@ import apsw
 from sqlindex import Index
 from sqlindex.errors import SqlindexError
 from sqlindex.model.requests import MODES
+from sqlindex.model.results import Hit
 from sqlindex.store import driver
 from sqlindex.store.driver import sqlite_version
 from sqlindex.testing import HashingEmbedder
@@ -136,10 +137,19 @@ def _answers(db: Path) -> str:
         status = index.status()
         given: list[object] = [status.generation, status.documents, status.sources]
         for mode, query in product(MODES, QUERIES):
-            given.append(index.search(query, mode=mode, limit=100))
+            given += [_seen(hit) for hit in index.search(query, mode=mode, limit=100).hits]
         for name in ("links.md", *AFTER):
             given += [index.get(name), index.links(name), index.backlinks(name)]
     return _digest(given)
+
+
+def _seen(hit: Hit) -> Hit:
+    """A hit as people see it: no digit of a score behind the ninth."""
+    scores = ("lexical_score", "semantic_score")
+    rounded = {
+        name: round(value, 9) for name in scores if (value := getattr(hit, name)) is not None
+    }
+    return replace(hit, **rounded)
 
 
 def _rows(db: Path) -> dict[str, str]:
@@ -266,15 +276,34 @@ def _verdict_of(line: str) -> Verdict:
 
 
 def random_bits(subject: Subject, count: int, seed: int, places: Collection[str] = ()) -> list[int]:
-    """A random bit of a random page, `count` times.
+    """A random bit of a random page, `count` times, outside of gaps that nothing ever reads.
 
     Args:
         places: only pages of these tables and indexes, if any are named.
     """
     chance = random.Random(seed)
     pages = [at for at, place in enumerate(subject.places) if not places or place in places]
-    bits = subject.page_size * 8
-    return [chance.choice(pages) * bits + chance.randrange(bits) for _ in range(count)]
+    drawn: list[int] = []
+    while len(drawn) < count:
+        page, byte = chance.choice(pages), chance.randrange(subject.page_size)
+        if byte not in _gap(subject, page):
+            drawn.append((page * subject.page_size + byte) * 8 + chance.randrange(8))
+    return drawn
+
+
+def _gap(subject: Subject, page: int) -> range:
+    """The bytes of a b-tree page between the pointers to its cells and the cells.
+
+    Source: the SQLite file format, section 1.6. Pages of other kinds count as full.
+    """
+    start = page * subject.page_size
+    data = subject.data[start : start + subject.page_size]
+    header = 100 if page == 0 else 0
+    if data[header] not in (0x02, 0x05, 0x0A, 0x0D) or subject.places[page].startswith("free"):
+        return range(0)
+    pointers = header + (12 if data[header] in (0x02, 0x05) else 8)
+    cells = int.from_bytes(data[header + 3 : header + 5])
+    return range(pointers + 2 * cells, int.from_bytes(data[header + 5 : header + 7]) or 65_536)
 
 
 @dataclass(slots=True)
@@ -304,6 +333,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Flip many bits by hand; progress on stderr, a summary on stdout; 1 if a flip was missed."""
     parser = argparse.ArgumentParser(prog="python -m tests.fault.flips")
     parser.add_argument("--n", type=int, default=10_000)
+    parser.add_argument("--content", action="store_true", help="only where content lies")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().getrandbits(32))
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--json", action="store_true")
@@ -315,7 +345,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         folder_in_memory(Path(otherwise)) as folder,
     ):
         subject = make_subject(folder)
-    bits = random_bits(subject, options.n, options.seed)
+    bits = random_bits(subject, options.n, options.seed, CONTENT if options.content else ())
     parts = [bits[at : at + 100] for at in range(0, len(bits), 100)]
     with ThreadPoolExecutor(options.jobs) as pool:
         for verdicts in pool.map(lambda part: probe_each(subject, part), parts):

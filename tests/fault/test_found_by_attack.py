@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,7 @@ from sqlindex.sources.memory import Document
 from sqlindex.store import held
 from sqlindex.store.collect import _OLD_TEXTS
 from sqlindex.store.connection import IndexFile
+from sqlindex.store.driver import connect
 from sqlindex.store.restore import _BRING_BACK
 from sqlindex.testing import HashingEmbedder
 from tests.faults import shell_lines, sqlindex
@@ -255,3 +257,21 @@ def test_a_statement_of_every_publish_uses_its_index(
     file.close()
     steps = [row[3] for row in rows]
     assert not any(step.startswith("SCAN") for step in steps), steps
+
+
+@pytest.mark.req("A-29")
+@pytest.mark.parametrize("change", ["norm = norm * 1.5", "norm = norm * (1 + 1e-9)"])
+def test_a_vector_whose_norm_was_changed_is_an_error_and_no_other_ranking(
+    db: Path, change: str
+) -> None:
+    embedder = HashingEmbedder(16)
+    with Index.open(db, create=True, embedder=embedder) as index:
+        index.upsert("notes", [Document("a.md", "a pump"), Document("b.md", "a valve")])
+    with closing(connect(db, "rw")) as connection:
+        connection.execute(
+            f"UPDATE vector SET {change} WHERE rowid = (SELECT max(rowid) FROM vector)"
+        )
+    with Index.open(db, embedder=embedder) as index:
+        with pytest.raises(CorruptIndexError, match="vector"):
+            index.search("pump", mode="semantic")
+        assert index.search("pump", mode="lexical").hits
