@@ -3,52 +3,31 @@
 Every bar has its own line with its name and value, so that nothing overlaps at any width and nothing
 is told by colour alone. A chart is drawn on a canvas of `WIDTH` units and scales with its container;
 at 400 pixels its letters are as tall as the page's small print. Colours are CSS variables: a page
-that inlines charts has `CHART_CSS` in its style, a chart in a file of its own (`standalone`) brings
+that inlines charts has `chart_css()` in its style, a chart in a file of its own (`standalone`) brings
 it along. All text is escaped, whatever it holds.
 """
 
 from __future__ import annotations
 
-import html
 import re
-import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from statistics import median
+
+from sqlindex.evaluation.lettering import escaped, fitting, text_width, wrapped
 
 WIDTH = 400
-"""Units of a chart's canvas; a letter is `_EM` units tall."""
+"""Units of a chart's canvas; a letter is `EM` units tall."""
 
-CHART_CSS = """\
-:root { --ink: #1b1f24; --soft: #57606a; --line: #d0d7de; --paper: #ffffff;
-  --c0: #1f6feb; --c1: #bc4c00; --c2: #1a7f37; --c3: #8250df; --c4: #9a6700; --c5: #bf3989; }
-@media (prefers-color-scheme: dark) {
-  :root { --ink: #e6edf3; --soft: #9da7b1; --line: #3d444d; --paper: #0d1117;
-    --c0: #58a6ff; --c1: #f0883e; --c2: #3fb950; --c3: #bc8cff; --c4: #d29922; --c5: #f778ba; } }
-.chart { display: block; width: 100%; height: auto; font: 12px system-ui, sans-serif; }
-.chart text { fill: var(--ink); unicode-bidi: isolate; }
-.chart .name { font-weight: 600; font-size: 13px; }
-.chart .group { font-weight: 600; }
-.chart .soft { fill: var(--soft); }
-.chart .end { text-anchor: end; }
-.chart .middle { text-anchor: middle; }
-.chart .value { text-anchor: end; font-variant-numeric: tabular-nums; }
-.chart .grid { stroke: var(--line); fill: none; }
-.chart .whisker { stroke: var(--ink); fill: none; stroke-width: 1.5; }
-.chart .dot { fill-opacity: 0.45; }
-.chart .paper { fill: var(--paper); }
-.chart .c0 { fill: var(--c0); } .chart .c1 { fill: var(--c1); } .chart .c2 { fill: var(--c2); }
-.chart .c3 { fill: var(--c3); } .chart .c4 { fill: var(--c4); } .chart .c5 { fill: var(--c5); }
-"""
-
-_EM = 12
 _ROW = 20
 _BAR = 12
 _MARGIN = 8
 _COLOURS = 6
 _MAX_LABEL = 150
 _STANDALONE_WIDTH = 520
-
-_UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+_TITLE = (WIDTH - 2 * _MARGIN) / 1.15  # its letters are larger and bold
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,21 +54,17 @@ class Group:
     bars: tuple[Bar, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Spread:
-    """How values are spread: a line from lowest to highest, the median marked on it.
+    """Values on one line: a dot each, a line from the lowest to the highest, a mark at the median.
 
     Attributes:
         label: to its left.
-        low, median, high: of the values.
-        values: each is a dot, if they are known.
+        values: at least one.
     """
 
     label: str
-    low: float
-    median: float
-    high: float
-    values: tuple[float, ...] = ()
+    values: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,12 +81,10 @@ class _Scale:
         return self.left + (value - self.low) / width * (self.right - self.left)
 
 
-def escaped(text: str) -> str:
-    """`text` for HTML or XML, between tags or in quotes.
-
-    Control characters, lone surrogates and what else XML forbids are shown as U+FFFD.
-    """
-    return html.escape(_UNPRINTABLE.sub("\ufffd", text), quote=True)
+@cache
+def chart_css() -> str:
+    """The style of charts: colours for light and dark, letters, lines."""
+    return files(__package__).joinpath("charts.css").read_text(encoding="utf-8")
 
 
 def bar_chart(
@@ -145,9 +118,7 @@ def bar_chart(
     y, at = _first_row(title), 0
     for group in groups:
         if group.label:
-            parts.append(
-                _text(_MARGIN, y + 14, _fitting(group.label, WIDTH - 2 * _MARGIN), "group")
-            )
+            parts.append(_text(_MARGIN, y + 14, fitting(group.label, WIDTH - 2 * _MARGIN), "group"))
             y += _ROW
         for bar in group.bars:
             colour = colours.setdefault(bar.label, len(colours) % _COLOURS)
@@ -167,37 +138,18 @@ def spread_chart(
     *,
     shown: Callable[[float], str],
 ) -> str:
-    """One line per spread, all on one axis; beside each its median."""
-    ends = [end for spread in spreads for end in (spread.low, spread.high)] or [0.0]
-    values = [shown(spread.median) for spread in spreads]
-    scale = _scale(min(0.0, *ends), max(0.0, *ends), [spread.label for spread in spreads], values)
-    parts: list[str] = []
-    y = _first_row(title)
-    for at, (spread, value) in enumerate(zip(spreads, values, strict=True)):
-        middle, colour = y + _ROW / 2, at % _COLOURS
-        low, median, high = (scale(v) for v in (spread.low, spread.median, spread.high))
-        told = ", ".join(
-            f"{word} {shown(v)}"
-            for word, v in (
-                ("lowest", spread.low),
-                ("median", spread.median),
-                ("highest", spread.high),
-            )
-        )
-        dots = "".join(
-            f'<circle class="dot c{colour}" cx="{scale(v):.1f}" cy="{middle:.1f}" r="3"/>'
-            for v in spread.values
-        )
-        parts.append(
-            f"<g><title>{escaped(spread.label)}: {escaped(told)}</title>"
-            f"{_label(spread.label, y)}"
-            f'<path class="whisker" d="M{low:.1f} {middle - 4:.1f}v8m0 -4H{high:.1f}m0 -4v8"/>{dots}'
-            f'<rect class="c{colour}" x="{median - 2:.1f}" y="{middle - 7:.1f}" width="4" height="14"/>'
-            f"{_text(WIDTH - _MARGIN, y + 14, value, 'value')}</g>"
-        )
-        y += _ROW
+    """One line for each spread, all on one axis from zero; beside each its median."""
+    ends = [end for spread in spreads for end in spread.values] or [0.0]
+    medians = [shown(median(spread.values)) for spread in spreads]
+    scale = _scale(min(0.0, *ends), max(0.0, *ends), [spread.label for spread in spreads], medians)
+    top = _first_row(title)
+    lines = [
+        _spread(spread, shown, scale, top + at * _ROW, at % _COLOURS)
+        for at, spread in enumerate(spreads)
+    ]
+    bottom = top + len(spreads) * _ROW
     return _svg(
-        name, title, description, y + 6 + _ROW, [*_axis(scale, shown, _first_row(title), y), *parts]
+        name, title, description, bottom + _ROW, [*_axis(scale, shown, top, bottom), *lines]
     )
 
 
@@ -215,7 +167,7 @@ def waterfall(
     worse = sum(difference < 0 for difference in ordered)
     reach = max(map(abs, ordered), default=0.0) or 1.0
     head, height = _first_row(title), 120
-    zero = head + _ROW + height / 2
+    zero = head + 26 + height / 2
     left, right = _MARGIN + 7 * max(len(shown(reach)), len(shown(-reach))) + 4, WIDTH - _MARGIN
     step = (right - left) / max(len(ordered), 1)
 
@@ -256,14 +208,14 @@ def standalone(chart: str) -> str:
     title_end = rest.index("</desc>") + len("</desc>")
     return (
         f'{opening} xmlns="http://www.w3.org/2000/svg" {size}>{rest[:title_end]}\n'
-        f"<style>\n{CHART_CSS}</style>\n{paper}{rest[title_end:]}\n"
+        f"<style>\n{chart_css()}</style>\n{paper}{rest[title_end:]}\n"
     )
 
 
 def _svg(name: str, title: str, description: str, height: float, parts: Sequence[str]) -> str:
     assert re.fullmatch(r"[a-z0-9-]+", name), name
     heading = "".join(
-        _text(_MARGIN, 18 + 16 * at, line, "name") for at, line in enumerate(_wrapped(title))
+        _text(_MARGIN, 18 + 16 * at, line, "name") for at, line in enumerate(wrapped(title, _TITLE))
     )
     return (
         f'<svg class="chart" viewBox="0 0 {WIDTH} {height + 4:.0f}" role="img" '
@@ -289,17 +241,44 @@ def _bar(
     if bar.low is not None and bar.high is not None:
         told += f", bounds {shown(bar.low)} to {shown(bar.high)}"
         low, high, middle = scale(bar.low), scale(bar.high), y + _ROW / 2
-        drawn += f'<path class="whisker" d="M{low:.1f} {middle - 4:.0f}v8m0 -4H{high:.1f}m0 -4v8"/>'
+        drawn += f'<path class="whisker" d="{_whisker(low, high, middle)}"/>'
     return (
         f"<g><title>{escaped(told)}</title>{_label(bar.label, y)}{drawn}"
         f"{_text(WIDTH - _MARGIN, y + 14, value, 'value')}</g>"
     )
 
 
+def _spread(
+    spread: Spread, shown: Callable[[float], str], scale: _Scale, y: float, colour: int
+) -> str:
+    ends = {
+        "lowest": min(spread.values),
+        "median": median(spread.values),
+        "highest": max(spread.values),
+    }
+    told = ", ".join(f"{word} {shown(value)}" for word, value in ends.items())
+    low, middle, high = map(scale, ends.values())
+    centre = y + _ROW / 2
+    dots = "".join(
+        f'<circle class="dot c{colour}" cx="{scale(value):.1f}" cy="{centre:.0f}" r="3"/>'
+        for value in spread.values
+    )
+    return (
+        f"<g><title>{escaped(spread.label)}: {escaped(told)}</title>{_label(spread.label, y)}"
+        f'{dots}<path class="whisker" d="{_whisker(low, high, centre)}"/>'
+        f'<rect class="c{colour}" x="{middle - 2:.1f}" y="{centre - 7:.0f}" width="4" height="14"/>'
+        f"{_text(WIDTH - _MARGIN, y + 14, shown(ends['median']), 'value')}</g>"
+    )
+
+
+def _whisker(low: float, high: float, y: float) -> str:
+    return f"M{low:.1f} {y - 4:.0f}v8m0 -4H{high:.1f}m0 -4v8"
+
+
 def _scale(low: float, high: float, labels: Sequence[str], values: Sequence[str]) -> _Scale:
     """Between the column of labels and the column of values."""
-    label = min(max(map(_width, labels), default=0.0), _MAX_LABEL)
-    value = max(map(_width, values), default=0.0)
+    label = min(max(map(text_width, labels), default=0.0), _MAX_LABEL)
+    value = max(map(text_width, values), default=0.0)
     return _Scale(low, high, _MARGIN + label + 10, WIDTH - _MARGIN - value - 10)
 
 
@@ -307,7 +286,7 @@ def _axis(scale: _Scale, shown: Callable[[float], str], top: float, bottom: floa
     """The ends of the axis, and zero if it is neither; each a line and its value below it."""
     ends = [(scale.low, "start"), (scale.high, "end")]
     if scale.low < 0 < scale.high and (
-        min(scale(0.0) - scale.left, scale.right - scale(0.0)) > 8 + _width(shown(scale.low))
+        min(scale(0.0) - scale.left, scale.right - scale(0.0)) > 8 + text_width(shown(scale.low))
     ):
         ends.append((0.0, "middle"))
     return [
@@ -318,7 +297,7 @@ def _axis(scale: _Scale, shown: Callable[[float], str], top: float, bottom: floa
 
 
 def _label(label: str, y: float) -> str:
-    return _text(_MARGIN, y + 14, _fitting(label, _MAX_LABEL), "")
+    return _text(_MARGIN, y + 14, fitting(label, _MAX_LABEL), "")
 
 
 def _text(x: float, y: float, text: str, kind: str) -> str:
@@ -326,41 +305,4 @@ def _text(x: float, y: float, text: str, kind: str) -> str:
 
 
 def _first_row(title: str) -> float:
-    return 12 + 16 * len(_wrapped(title))
-
-
-def _wrapped(title: str) -> list[str]:
-    """A title in lines that fit the canvas; a word that is too long is cut."""
-    lines = [""]
-    for word in title.split():
-        longer = f"{lines[-1]} {word}".strip()
-        if lines[-1] and _width(longer) * 1.15 > WIDTH - 2 * _MARGIN:
-            lines.append(word)
-        else:
-            lines[-1] = longer
-    return [_fitting(line, (WIDTH - 2 * _MARGIN) / 1.15) for line in lines]
-
-
-def _fitting(text: str, width: float) -> str:
-    """As much of a text as fits, on one line, with an ellipsis where it is cut."""
-    line = " ".join(text.split())
-    if _width(line) <= width:
-        return line
-    while line and _width(line) + _width("…") > width:
-        line = line[:-1]
-    return line.rstrip() + "…"
-
-
-def _width(text: str) -> float:
-    """About how wide a text is, rather more than less: fonts differ."""
-    return sum(map(_letter_width, text)) * _EM
-
-
-def _letter_width(letter: str) -> float:
-    if unicodedata.combining(letter):
-        return 0.0
-    if unicodedata.east_asian_width(letter) in "WF":
-        return 1.0
-    if letter.isupper() or letter in "mw@%—…":
-        return 0.85
-    return 0.35 if letter in " .,:;'|!ijl()[]" else 0.62
+    return 12 + 16 * len(wrapped(title, _TITLE))
