@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlindex.evaluation.charts import Bar, Group, bar_chart, standalone
+from sqlindex.evaluation.canvas import standalone
+from sqlindex.evaluation.charts import Bar, Group, bar_chart
 
 Figures = Mapping[str, Mapping[str, Any]]
 """The figures of one saved result by name."""

@@ -9,7 +9,7 @@ from functools import cache
 from hashlib import sha256
 from importlib.resources import files
 
-from sqlindex.evaluation.charts import chart_css
+from sqlindex.evaluation.canvas import chart_css
 from sqlindex.evaluation.lettering import escaped
 
 NOT_DEFINED = "–"
