@@ -68,7 +68,7 @@ def _row(figure: Mapping[str, Any]) -> str:
     limit = "" if figure["limit"] is None else f"{figure['sense']} {figure['limit']:g}"
     holds = {None: "", True: "yes", False: "**no**"}[figure["holds"]]
     baseline = "" if figure["baseline"] is None else _number(figure["baseline"])
-    value = f"{_number(figure['value'])} {figure['unit']}"
+    value = "–" if figure["value"] is None else f"{_number(figure['value'])} {figure['unit']}"
     return f"| {figure['figure']} | {value} | {span} | {limit} | {holds} | {baseline} | {figure['n']:,} |"
 
 
