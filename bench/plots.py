@@ -140,6 +140,26 @@ def _scifact(figures: Figures) -> Iterator[Plot]:
     yield from _plot("latency", "Time of a search on SciFact", alt, groups, _unit("ms"))
 
 
+def _peers(figures: Figures) -> Iterator[Plot]:
+    peers = list(dict.fromkeys(name.split(".")[1] for name in figures))
+
+    def group(title: str, figure: str) -> Group:
+        names = [(peer.replace("_", "-"), f"peers.{peer}.{figure}") for peer in peers]
+        return Group(title, _bars(figures, names))
+
+    modes = ("lexical", "vector", "hybrid")
+    alt = "nDCG@10 of sqlindex and its peers in each mode, on the same texts, vectors and questions"
+    quality = [group(mode, f"{mode}.ndcg") for mode in modes]
+    yield from _plot("quality", "nDCG@10", alt, quality, _share, top=1.0)
+    alt = "Time of half of the searches of sqlindex and its peers in each mode"
+    latency = [group(mode, f"{mode}.p50") for mode in modes]
+    yield from _plot("latency", "Time of a search, p50", alt, latency, _unit("ms"))
+    alt = "Time that sqlindex and its peers take to build from the same texts and vectors"
+    yield from _plot("build", "Build", alt, [group("", "build")], _unit("s"))
+    alt = "Time until a changed text is found, for sqlindex and its peers"
+    yield from _plot("change", "Text changed → found", alt, [group("", "replace")], _unit("ms"))
+
+
 _PLOTS: Mapping[str, Callable[[Figures], Iterator[Plot]]] = {
     "index": _index,
     "folder": _folder,
@@ -149,6 +169,7 @@ _PLOTS: Mapping[str, Callable[[Figures], Iterator[Plot]]] = {
     "search": _search,
     "spans": _spans,
     "scifact": _scifact,
+    "peers": _peers,
 }
 
 

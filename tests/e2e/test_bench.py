@@ -158,3 +158,19 @@ def test_plots_show_the_figures_of_a_result_and_leave_out_what_it_lacks(
     assert "lexical" in lexical.svg
     assert "semantic" not in lexical.svg
     assert plots({**result, "figures": []}) == []
+
+
+def test_a_peer_without_a_value_stands_in_the_plots_without_a_bar(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(str(ROOT))
+    from bench.plots import plots
+
+    figures: list[dict[str, object]] = [
+        {"figure": f"peers.{peer}.hybrid.p50", "value": value, "baseline": None, "repeats": []}
+        for peer, value in (("sqlindex", 2.5), ("sqlite_vec", None))
+    ]
+    (plot,) = plots({"benchmark": "peers", "figures": figures})
+    assert plot.name == "latency"
+    assert "<title>sqlindex: 2.5 ms</title>" in plot.svg
+    assert "<title>sqlite-vec: –</title>" in plot.svg
