@@ -14,6 +14,9 @@ Figures = Mapping[str, Mapping[str, Any]]
 
 _MODES = ("lexical", "semantic", "hybrid")
 
+_SETS = 6
+"""Judged sets in one plot: more would be taller than a screen."""
+
 
 @dataclass(frozen=True, slots=True)
 class Plot:
@@ -140,6 +143,19 @@ def _scifact(figures: Figures) -> Iterator[Plot]:
     yield from _plot("latency", "Time of a search on SciFact", alt, groups, _unit("ms"))
 
 
+def _quality(figures: Figures) -> Iterator[Plot]:
+    sets = list(dict.fromkeys(name.split(".")[1] for name in figures))
+    alt = "nDCG@10 of each mode on judged sets, with 95 % bounds"
+    for at in range(0, len(sets), _SETS):
+        groups = [
+            Group(
+                name, _bars(figures, [(mode, f"quality.{name}.{mode}.nDCG@10") for mode in _MODES])
+            )
+            for name in sets[at : at + _SETS]
+        ]
+        yield from _plot(f"sets-{at // _SETS + 1}", "nDCG@10", alt, groups, _share, top=1.0)
+
+
 def _peers(figures: Figures) -> Iterator[Plot]:
     peers = list(dict.fromkeys(name.split(".")[1] for name in figures))
 
@@ -169,6 +185,7 @@ _PLOTS: Mapping[str, Callable[[Figures], Iterator[Plot]]] = {
     "search": _search,
     "spans": _spans,
     "scifact": _scifact,
+    "quality": _quality,
     "peers": _peers,
 }
 
@@ -203,14 +220,13 @@ def _beside_baseline(figures: Figures, name: str, label: str, floor: str) -> tup
 
 
 def _bar(label: str, figure: Mapping[str, Any]) -> Bar:
-    """With a whisker over the repeats, if there are some, a twentieth at each end left out."""
-    repeats = sorted(figure["repeats"])
-    if len(repeats) < 3:
-        return Bar(label=label, value=figure["value"])
-    out = len(repeats) // 20
-    return Bar(
-        label=label, value=figure["value"], low=repeats[out], high=repeats[len(repeats) - 1 - out]
-    )
+    """With a whisker over its bounds or else its repeats, a twentieth of them left out at each end."""
+    value, repeats = figure["value"], sorted(figure["repeats"])
+    low, high = figure.get("bounds") or (None, None)
+    if low is None and len(repeats) > 2:
+        out = len(repeats) // 20
+        low, high = repeats[out], repeats[len(repeats) - 1 - out]
+    return Bar(label=label, value=value, low=low, high=high)
 
 
 def _unit(unit: str) -> Callable[[float], str]:

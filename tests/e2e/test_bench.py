@@ -174,3 +174,27 @@ def test_a_peer_without_a_value_stands_in_the_plots_without_a_bar(
     assert plot.name == "latency"
     assert "<title>sqlindex: 2.5 ms</title>" in plot.svg
     assert "<title>sqlite-vec: –</title>" in plot.svg
+
+
+def test_the_plots_of_quality_show_the_modes_of_each_set_with_bounds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(str(ROOT))
+    from bench.plots import plots
+
+    figures: list[dict[str, object]] = [
+        {
+            "figure": f"quality.set-{at}.{run}.nDCG@10",
+            "value": 0.5,
+            "baseline": None,
+            "repeats": [],
+            "bounds": [0.25, 0.75],
+        }
+        for at in range(7)
+        for run in ("lexical", "flat/lexical")
+    ]
+    first, second = plots({"benchmark": "quality", "figures": figures})
+    assert first.svg.count("<title>lexical: 0.500, bounds 0.250 to 0.750</title>") == 6
+    assert (first.name, second.name) == ("sets-1", "sets-2")
+    assert "set-6" in second.svg
+    assert "flat" not in first.svg + second.svg
