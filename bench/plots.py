@@ -158,10 +158,16 @@ def _quality(figures: Figures) -> Iterator[Plot]:
 
 def _peers(figures: Figures) -> Iterator[Plot]:
     peers = list(dict.fromkeys(name.split(".")[1] for name in figures))
+    labels = [peer.replace("_", "-") for peer in peers]
 
     def group(title: str, figure: str) -> Group:
-        names = [(peer.replace("_", "-"), f"peers.{peer}.{figure}") for peer in peers]
-        return Group(title, _bars(figures, names))
+        """All peers in one order, so that each keeps its colour; those without a value are told."""
+        measured = [figures.get(f"peers.{peer}.{figure}") for peer in peers]
+        bars = tuple(
+            Bar(label=label, value=None) if found is None else _bar(label, found)
+            for label, found in zip(labels, measured, strict=True)
+        )
+        return Group(title, bars if any(measured) else ())
 
     modes = ("lexical", "vector", "hybrid")
     alt = "nDCG@10 of sqlindex and its peers in each mode, on the same texts, vectors and questions"
