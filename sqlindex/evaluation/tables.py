@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from sqlindex.evaluation.report import Comparison, Difference, EvalReport, IndexFacts
+from sqlindex.evaluation.report import Comparison, Difference, EvalReport, IndexFacts, RunResult
 
 SHOWN_DELTAS = 5
 """Queries shown on either side of a comparison: the worst, then the best."""
@@ -64,9 +64,9 @@ def tables(report: EvalReport, *, is_brief: bool = False) -> Iterator[Table]:
     """The tables of a report, in order; those without rows are left out.
 
     Args:
-        is_brief: compare runs with each other by the first measure only, not by single queries.
+        is_brief: means without bounds, and runs compared with each other by the first measure only.
     """
-    for table in (_measures(report), _times(report)):
+    for table in (_measures(report, with_bounds=not is_brief), _times(report)):
         if table.rows:
             yield table
     yield from _classes(report)
@@ -104,6 +104,8 @@ def _index_line(collection: str, index: IndexFacts, queries: str, *, is_only: bo
 def _index_facts(index: IndexFacts, *, is_only: bool) -> list[str]:
     of = "" if is_only else f"{index.configuration}: "
     lines = []
+    if index.index_s is not None:
+        lines.append(f"{of}index brought up to date in {index.index_s:.1f} s")
     if index.embedder is not None and index.index_s is not None:
         lines.append(
             f"{of}embedded: {_count(index.embedded, 'text')}; with a vector before: "
@@ -116,12 +118,19 @@ def _index_facts(index: IndexFacts, *, is_only: bool) -> list[str]:
     return lines
 
 
-def _measures(report: EvalReport) -> Table:
+def _measures(report: EvalReport, *, with_bounds: bool) -> Table:
+    def cell(run: RunResult, measure: str) -> str:
+        bounds = run.bounds.get(measure)
+        mean = number(run.mean[measure])
+        if bounds is None or not with_bounds:
+            return mean
+        return f"{mean} ({bounds.low:.3f} … {bounds.high:.3f})"
+
     return Table(
-        "Means over the answerable queries",
+        "Means over the answerable queries" + (", 95 % bounds" if with_bounds else ""),
         ("run", *report.measures),
         tuple(
-            (run.name, *(number(run.mean[name]) for name in report.measures)) for run in report.runs
+            (run.name, *(cell(run, measure) for measure in report.measures)) for run in report.runs
         ),
     )
 

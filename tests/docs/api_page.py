@@ -48,7 +48,7 @@ EVALUATION = (
     "sqlindex.evaluation.evaluate:evaluate",
     "sqlindex.evaluation.evaluate:evaluate_index",
     "sqlindex.evaluation.evaluate:evaluate_runs",
-    "sqlindex.evaluation.evaluate:EvalOptions",
+    "sqlindex.evaluation.options:EvalOptions",
     "sqlindex.evaluation.configurations:parse_configuration",
     "sqlindex.evaluation.judgements:read_judgements",
     "sqlindex.evaluation.measures:parse_measure",
