@@ -51,13 +51,15 @@ def _head(report: EvalReport, title: str) -> Iterator[str]:
     answerable = sum(query.is_answerable for query in report.queries)
     pairs = [
         ("Queries", _of(answerable, report.answerable, "answerable")),
-        ("No answer", _of(len(report.queries) - answerable, report.no_answer, "no-answer")),
         ("Ranked", f"{report.level}s, {_depth(report.depth)}"),
     ]
     for index in report.indexes:
         name = "Index" if len(report.indexes) == 1 else f"Index {index.configuration}"
         counts = f"{index.documents:,} documents, {index.chunks:,} chunks"
         pairs.append((name, f"{counts}, generation {index.generation}"))
+    if report.no_answer:
+        unanswerable = len(report.queries) - answerable
+        pairs.append(("No answer", _of(unanswerable, report.no_answer, "no-answer")))
     if report.unjudged:
         pairs.append(("Unjudged", f"{report.unjudged:,}, not run"))
     if report.unknown_judged:

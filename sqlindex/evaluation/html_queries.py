@@ -17,7 +17,7 @@ _LISTED = 10
 def comparisons(report: EvalReport) -> Iterator[str]:
     """Each two runs: how much they differ, how surely, and at which queries.
 
-    Those with the baseline are open; so are all if there are few.
+    Those with the baseline come first and are open; so are all if there are few.
     """
     if not report.comparisons:
         return
@@ -27,10 +27,11 @@ def comparisons(report: EvalReport) -> Iterator[str]:
         "find some small p by chance."
     )
     few = len(report.comparisons) <= 3
-    for at, comparison in enumerate(report.comparisons):
+    ordered = sorted(report.comparisons, key=lambda comparison: not comparison.is_baseline)
+    for at, comparison in enumerate(ordered):
         state = " open" if few or comparison.is_baseline else ""
         inner = "\n".join(_comparison(report, comparison, at))
-        yield f"<details{state}><summary>{_names(comparison)}</summary>\n{inner}\n</details>"
+        yield f"<details{state}><summary>{_summary(comparison)}</summary>\n{inner}\n</details>"
 
 
 def extremes(report: EvalReport) -> Iterator[str]:
@@ -119,8 +120,8 @@ def _delta_table(
     rows: list[list[Cell]] = [
         [
             delta.query_id,
-            facts[delta.query_id].text,
             number(delta.difference, "+.3f"),
+            facts[delta.query_id].text,
             number(delta.before),
             number(delta.after),
             *(_rank(run, delta.query_id) for run in sides),
@@ -128,7 +129,7 @@ def _delta_table(
         for delta in deltas
     ]
     ranks = [f"rank in {run.name}" for run in sides]
-    head = ["query", "text", "difference", comparison.before, comparison.after, *ranks]
+    head = ["query", "difference", "text", comparison.before, comparison.after, *ranks]
     return table(f"{title}, {comparison.before} and {comparison.after}", head, rows)
 
 
@@ -172,9 +173,15 @@ def _facts(report: EvalReport) -> Mapping[str, QueryFacts]:
     return {query.id: query for query in report.queries}
 
 
-def _names(comparison: Comparison) -> str:
+def _summary(comparison: Comparison) -> str:
+    """The two names, and what the first measure says of them."""
     baseline = " (baseline)" if comparison.is_baseline else ""
-    return f"<bdi>{escaped(comparison.before)}</bdi>{baseline} → <bdi>{escaped(comparison.after)}</bdi>"
+    before, after = escaped(comparison.before), escaped(comparison.after)
+    told = "".join(
+        f" <small>{escaped(first.measure)} {_signed(first.difference.mean)}, p {first.p:.4f}</small>"
+        for first in comparison.differences[:1]
+    )
+    return f"<bdi>{before}</bdi>{baseline} → <bdi>{after}</bdi>{told}"
 
 
 def _signed(value: float) -> str:

@@ -17,6 +17,7 @@ pytestmark = [
     pytest.mark.timeout(120),
 ]
 
+REPOSITORY = Path(__file__).resolve().parents[2]
 ORDER = (
     "[...document.querySelectorAll('table.sortable tbody tr')].map(row => row.cells[0].innerText)"
 )
@@ -91,6 +92,16 @@ def test_letters_of_charts_are_legible_and_do_not_overlap(
     assert page.value("document.querySelectorAll('svg text').length") > 100
     assert page.value(_SMALLEST) >= 10
     assert page.value(_OVERLAPPING) == []
+
+
+def test_nothing_overlaps_in_the_plots_of_the_benchmarks(page: Page) -> None:
+    plots = sorted((REPOSITORY / "docs" / "reference" / "plots").glob("*.svg"))
+    assert plots
+    for plot in plots:
+        page.open(plot)
+        assert page.requested == [plot.as_uri()]
+        assert page.complaints == []
+        assert page.value(_OVERLAPPING) == [], plot.name
 
 
 def test_the_table_of_queries_sorts_and_filters(page: Page, report: Path) -> None:

@@ -9,14 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sqlindex.evaluation.canvas import WIDTH, standalone
 from sqlindex.evaluation.charts import (
-    WIDTH,
     Bar,
     Group,
     Spread,
     bar_chart,
     spread_chart,
-    standalone,
     waterfall,
 )
 from sqlindex.evaluation.lettering import fitting, text_width, wrapped
@@ -88,6 +87,22 @@ def test_one_label_has_one_colour_in_every_group() -> None:
     ]
     svg = drawn(bar_chart("c", "Title", "Told", groups, shown=shown))
     assert [rect.attrib["class"] for rect in svg.iter("rect")] == ["c0", "c1", "c1", "c0"]
+
+
+def test_values_below_the_axis_keep_apart() -> None:
+    zero = of_bars(Bar(label="a", value=0.0))
+    assert words(zero)[1:] == ["0", "a", "0.00"]
+    huge = bar_chart(
+        "c",
+        "T",
+        "T",
+        [Group("", (Bar(label="x" * 99, value=2e9),))],
+        shown=lambda v: f"{v:,.4f} answers/s",
+    )
+    texts = list(drawn(huge).iter("text"))
+    assert [text.attrib["class"] for text in texts] == ["name", "soft middle", "", "value"]
+    assert (texts[2].text or "").endswith("x…")
+    assert rects(drawn(huge))[0][1] >= 80
 
 
 def test_a_waterfall_counts_and_sorts_the_differences() -> None:
