@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from sqlindex.config import IndexConfig
     from sqlindex.filetypes.registry import FileType, FileTypeRegistry
     from sqlindex.indexing.diff import Listing
+    from sqlindex.indexing.publishing import Gatekeeper
     from sqlindex.indexing.refresh import RefreshJob
     from sqlindex.indexing.report import ProgressSink
     from sqlindex.parsing.registry import ParserRegistry
@@ -117,6 +118,7 @@ class Wiring:
         also: Callable[[Connection], None] | None = None,
         scope: str = "",
         restart: bool = False,
+        gatekeeper: Gatekeeper | None = None,
         cancel: CancelToken | None = None,
         progress: ProgressSink | None = None,
     ) -> RefreshJob:
@@ -125,6 +127,7 @@ class Wiring:
         Args:
             scope: what the build covers, if a later refresh may go on with it.
             restart: begin anew, although there is an unfinished build of the scope.
+            gatekeeper: asked before the head moves.
 
         Raises:
             EmbedderRequiredError: the index has vectors and no embedder keeps them up.
@@ -161,6 +164,7 @@ class Wiring:
             allow_bad_vectors=allow_bad_vectors,
             keeps_space=keeps_space,
             also=also,
+            gatekeeper=gatekeeper,
             cancel=cancel or NEVER,
             progress=guarded(progress) if progress is not None else no_progress,
         )
