@@ -139,6 +139,7 @@ def publish_build(
             )
         except GateError as exc:
             assert gatekeeper is not None
+            writer.roll_back()  # else the next reading would take the new generation for the head
             raise gatekeeper.compared(writer.connection, exc) from None
 
     generation = None
