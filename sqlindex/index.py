@@ -10,13 +10,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from sqlindex.cancellation import NEVER, CancelToken
-from sqlindex.config import IndexConfig, Retention, SearchConfig
+from sqlindex.config import ChunkConfig, IndexConfig, Retention, SearchConfig
 from sqlindex.errors import SqlindexError, UsageError
 from sqlindex.model.requests import DEFAULT_LIMIT, MAX_LIMIT, Filters, Mode, SearchRequest
 from sqlindex.search.searcher import Searcher
 from sqlindex.store.connection import IndexFile
 from sqlindex.store.settings import put_setting
-from sqlindex.wiring import EMBEDDER_SETTING, Wiring, require_host, rewired, uri_of
+from sqlindex.wiring import CHUNKS_SETTING, EMBEDDER_SETTING, Wiring, require_host, rewired, uri_of
 
 if TYPE_CHECKING:
     from sqlindex.filetypes.registry import FileTypeRegistry
@@ -86,7 +86,8 @@ class Index:
             create: make a new index (mode 0600) if nothing is there.
             embedder: makes vectors; it stays the caller's and is never closed here. Without one
                 the model that the index was set up with is used (`set_embedder`), if any.
-            config: how documents are cut and staged.
+            config: how documents are cut and staged; if None, cut as the index was set up
+                (`set_chunks`).
             search_config: how channels are weighted and fused.
             file_types: which extensions are indexed; the built-in ones if None.
             parsers: the built-in ones if None.
@@ -102,7 +103,6 @@ class Index:
             NotAnIndexError: the file is not an index; `NewerSchemaError` if a newer version made it.
         """
         search_config = search_config or SearchConfig()
-        config = config or IndexConfig()
         file = IndexFile.open(
             Path(path),
             make=create,
@@ -110,7 +110,7 @@ class Index:
             deadline_ms=search_config.deadline_ms,
             allow_network=allow_network,
             trust_owner=trust_owner,
-            log_pause_mb=config.log_pause_mb,
+            log_pause_mb=(config or IndexConfig()).log_pause_mb,
         )
         wiring = Wiring(
             file,
@@ -313,6 +313,14 @@ class Index:
             known_model(name)
         with self._file.writing("set embedder") as writer, writer.transaction() as connection:
             put_setting(connection, EMBEDDER_SETTING, name or "")
+
+    def set_chunks(self, chunks: ChunkConfig | None) -> None:
+        """Choose how this index cuts documents, where no `config` is given; None for the default.
+
+        Nothing is cut here; the next refresh cuts every document anew and embeds what is new.
+        """
+        with self._file.writing("set chunks") as writer, writer.transaction() as connection:
+            put_setting(connection, CHUNKS_SETTING, "" if chunks is None else chunks.fingerprint)
 
     # The write side
 

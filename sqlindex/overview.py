@@ -37,7 +37,7 @@ from sqlindex.store.scope import EVERYTHING
 from sqlindex.store.settings import get_setting
 from sqlindex.store.sources import SourceRow, count_refusals, list_sources, refusal_of, refusals
 from sqlindex.store.vectors import space_of
-from sqlindex.wiring import EMBEDDER_SETTING, root_of
+from sqlindex.wiring import EMBEDDER_SETTING, root_of, stored_chunks
 
 
 def status_of(file: IndexFile, *, has_given_embedder: bool) -> IndexStatus:
@@ -46,6 +46,7 @@ def status_of(file: IndexFile, *, has_given_embedder: bool) -> IndexStatus:
         head = read_head(connection)
         space = None if head.space_id is None else space_of(connection, head.space_id)[0]
         name = get_setting(connection, EMBEDDER_SETTING) or None
+        chunks = stored_chunks(connection)
         sources = tuple(_source_status(connection, row) for row in list_sources(connection))
         builds = unfinished_builds(connection)
         unfinished = tuple(_unfinished(build) for build in builds if not build.is_gated)
@@ -67,6 +68,7 @@ def status_of(file: IndexFile, *, has_given_embedder: bool) -> IndexStatus:
         file_bytes=_size(file.path),
         log_bytes=_size(Path(f"{file.path}-wal")),
         kept_generations=kept,
+        chunk_chars=None if chunks is None else chunks.target_chars,
         unfinished=unfinished,
         is_collecting=was_left,
         gated=None if gated is None else _gated(gated),

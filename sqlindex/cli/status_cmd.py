@@ -113,6 +113,8 @@ def _print_status(status: IndexStatus) -> None:
     print_text(
         f"holds       {plural(status.documents, 'document')}, {plural(status.chunks, 'chunk')}"
     )
+    if status.chunk_chars is not None:
+        print_text(f"cut into    chunks of about {status.chunk_chars:,} characters")
     print_text(f"model       {status.embedder or 'none'}; default mode {status.default_mode}")
     print_text(f"vectors     {status.space or 'none'}")
     print_text(
