@@ -10,6 +10,7 @@ from sqlindex.cancellation import CancelToken
 from sqlindex.config import SearchConfig
 from sqlindex.errors import (
     CorruptIndexError,
+    EmbedderError,
     EmbedderMismatchError,
     EmbedderRequiredError,
     FallenQuestion,
@@ -103,7 +104,10 @@ class QuestionGate:
             return
         for done, question in enumerate(self._questions):
             self._progress(Progress("measure", done, len(self._questions)))
-            embed_query(self._embedder, question.text, self._cancel)
+            try:
+                embed_query(self._embedder, question.text, self._cancel)
+            except EmbedderError as exc:
+                raise type(exc)(f"question {question.id!r}: {exc}", hint=exc.hint) from exc
         self._progress(Progress("measure", len(self._questions), len(self._questions)))
 
     def judge(self, connection: Connection) -> None:

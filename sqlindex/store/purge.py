@@ -81,6 +81,12 @@ _FORGET = tuple(
     f"DELETE FROM {table} WHERE source_id = :source_id AND document_id = :document_id"
     for table in ("document_version", "file_stat", "refused_document", "gated_refusal")
 )
+# What a gate measured was with the document.
+_FORGET_GATE = """
+    UPDATE build SET gated = NULL WHERE build_id IN (
+      SELECT build_id FROM document_version
+      WHERE source_id = :source_id AND document_id = :document_id AND born IS NULL)
+"""
 _LIST_PARSES = """
     INSERT OR IGNORE INTO unused_parse SELECT parse_id FROM parse p
     WHERE NOT EXISTS (SELECT 1 FROM document_version d WHERE d.parse_id = p.parse_id)
@@ -151,6 +157,7 @@ def forget(connection: Connection, places: Iterable[Place]) -> int:
     versions = 0
     for place in places:
         connection.execute(_COUNT_WITHOUT, _which(place))
+        connection.execute(_FORGET_GATE, _which(place))
         for statement in _FORGET:
             dropped = connection.execute(statement, _which(place)).rowcount
             versions += dropped if statement is _FORGET[0] else 0

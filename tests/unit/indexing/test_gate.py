@@ -14,6 +14,7 @@ from sqlindex import Gate, Index
 from sqlindex.cancellation import CancelToken
 from sqlindex.config import ChunkConfig, IndexConfig, Retention
 from sqlindex.errors import (
+    BadVectorError,
     BuildChangedError,
     CancelledError,
     EmbedderRequiredError,
@@ -399,6 +400,56 @@ def test_what_a_gate_lacks_is_told_before_any_work(
     monkeypatch.setitem(sys.modules, "ir_measures", None)
     with pytest.raises(OptionalDependencyError, match="ir-measures"):
         Gate(GOOD)
+
+
+class _Dumb(HashingEmbedder):
+    """Has nothing to say to one query."""
+
+    def embed_query(self, text: str) -> npt.NDArray[np.float32]:
+        vector = super().embed_query(text)
+        return vector * 0 if "quartz" in text else vector
+
+
+@pytest.mark.req("D-10")
+def test_a_question_that_cannot_be_embedded_is_named_and_the_work_stays(db: Path) -> None:
+    with _open(db, _Dumb(64)) as index:
+        with pytest.raises(BadVectorError, match="question 'lamp': the query vector is all zeros"):
+            index.refresh(gate=Gate(GOOD))
+        assert index.status().gated is None
+        assert len(index.status().unfinished) == 1
+        assert index.refresh(gate=Gate(GOOD, "lexical")).embedded == 0
+
+
+@pytest.mark.req("D-10", "D-13")
+def test_a_purge_of_a_document_that_waits_takes_the_gate_away(db: Path, folder: Path) -> None:
+    (folder / "secret.md").write_text("# Secret\n\nswordfish\n")
+    with _open(db) as index:
+        _held(index)
+        (folder / "secret.md").unlink()
+        index.purge("secret.md")
+        assert index.status().gated is None
+        with pytest.raises(UsageError, match="was interrupted before it was complete"):
+            index.publish(force=True)
+        assert index.check() == []
+        _held(index)
+        index.publish(force=True)
+        assert b"swordfish" not in db.read_bytes()
+
+
+@pytest.mark.req("D-10", "A-29")
+def test_a_repair_that_loses_what_waits_takes_the_gate_away(db: Path) -> None:
+    with _open(db) as index:
+        _held(index)
+    connection = connect(db, "rw")
+    connection.execute(
+        "DELETE FROM content WHERE content_id = (SELECT max(content_id) FROM content)"
+    )
+    connection.close()
+    with _open(db) as index:
+        assert index.repair().remaining == ()
+        assert index.status().gated is None
+        assert index.refresh().is_published
+        assert index.check() == []
 
 
 @pytest.mark.req("D-10")
