@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 _TOLD_QUESTIONS = 10
 """Fallen questions that the message names; the error has them all."""
 
+_CHUNKS_PER_DOCUMENT = 3
+"""Hits fetched at a time for each document wanted: making a hit costs more than ranking it."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Measured:
@@ -207,9 +210,9 @@ class QuestionGate:
     def _ranking(self, searcher: Searcher, text: str) -> list[tuple[str, str]]:
         """(source, document id) by best chunk, as deep as the gate looks."""
         found: dict[tuple[str, str], None] = {}
-        offset = 0
+        offset, limit = 0, min(MAX_LIMIT, _CHUNKS_PER_DOCUMENT * self._gate.depth)
         while True:
-            request = SearchRequest(text, self._mode, MAX_LIMIT, offset)
+            request = SearchRequest(text, self._mode, limit, offset)
             page = searcher.search(request, lambda: self._embedder, self._cancel)
             found.update(((hit.source, hit.document_id), None) for hit in page.hits)
             offset += len(page.hits)

@@ -50,11 +50,12 @@ def test_questions_are_kept_in_the_order_in_which_they_were_added(notes: Index) 
 
 @pytest.mark.req("D-10")
 def test_a_document_that_cannot_be_told_is_refused(notes: Index) -> None:
-    for expected, problem in (
+    cases: tuple[tuple[list[str | tuple[str, str]], str], ...] = (
         (["valve"], "more than one document: valve of cards, valve of notes"),
         (["later"], "not said which source"),
         ([("notes", "pump"), "pump"], "named twice"),
-    ):
+    )
+    for expected, problem in cases:
         with pytest.raises(UsageError, match=problem):
             notes.add_question("which", expected)
     with pytest.raises(ValueError, match="several documents"):
@@ -77,7 +78,7 @@ def test_malformed_questions_are_refused(notes: Index) -> None:
         ("x", ["pump"], {"class_name": ""}, "class of a question"),
     ):
         with pytest.raises(UsageError, match=problem):
-            notes.add_question(text, expected, **options)  # type: ignore[arg-type]  # that is the point
+            notes.add_question(text, expected, **options)
     notes.add_question("x", ["pump"], id="one")
     with pytest.raises(DuplicateError, match="a question 'one' already"):
         notes.add_question("x", ["pump"], id="one")
