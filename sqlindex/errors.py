@@ -14,7 +14,7 @@ SqlindexError
 ├── LockedError                another writer holds the index
 ├── HeadMovedError             the head is not the one this build was made on
 ├── BuildChangedError          an unfinished build does not fit what is asked for now
-├── GateError              golden questions find less than a gate demands
+├── GateError                  golden questions find less than a gate demands
 ├── GenerationGoneError        a generation has been collected
 ├── CancelledError             cancelled by the caller
 ├── SourceError                a source cannot be listed
