@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from sqlindex.cli.main import run
 from tests.faults import CommandResult, assert_told, clean_environment, sqlindex
 
 SHEETS = {
@@ -49,6 +51,22 @@ main(sys.argv[2:])
 def _sheet(words: tuple[str, ...]) -> str:
     """A line for each word, with others that no question has."""
     return "\n".join(" ".join(f"{word}{end}" for end in ("", "xa", "xb", "xc")) for word in words)
+
+
+Run = Callable[..., CommandResult]
+
+
+@pytest.fixture
+def here(capsys: pytest.CaptureFixture[str]) -> Run:
+    """The command line in this process, for what does not depend on one of its own."""
+
+    def call(*arguments: str | Path) -> CommandResult:
+        capsys.readouterr()
+        code = run([str(argument) for argument in arguments])
+        printed = capsys.readouterr()
+        return CommandResult(code, printed.out, printed.err)
+
+    return call
 
 
 @pytest.fixture
@@ -152,12 +170,12 @@ def test_a_swapped_model_is_stopped_published_by_force_and_discarded(db: Path) -
 
 
 @pytest.mark.req("D-10")
-def test_the_options_of_a_gate_are_strict(db: Path) -> None:
+def test_the_options_of_a_gate_are_strict(db: Path, here: Run) -> None:
     assert_told(
-        sqlindex("refresh", "--gate", "hit@1 >= 0.5", "--db", db), 2, "no question of the index"
+        here("refresh", "--gate", "hit@1 >= 0.5", "--db", db), 2, "no question of the index"
     )
     assert_told(
-        sqlindex("refresh", "--gate", "hit@1 >= 2", "--db", db), 2, "column 10: '2' is no number"
+        here("refresh", "--gate", "hit@1 >= 2", "--db", db), 2, "column 10: '2' is no number"
     )
     for arguments, words in (
         (("refresh", "--gate-mode", "lexical"), "--gate-mode belongs to --gate"),
@@ -165,21 +183,21 @@ def test_the_options_of_a_gate_are_strict(db: Path) -> None:
         (("publish",), "say --force, or --gate"),
         (("publish", "--force", "--gate", "hit@1 >= 0.5"), "say --force, or --gate"),
     ):
-        told = sqlindex(*arguments, "--db", db)
+        told = here(*arguments, "--db", db)
         assert told.code == 2
         assert words in told.err
 
 
 @pytest.mark.req("D-10")
-def test_questions_are_added_listed_and_removed(db: Path, folder: Path) -> None:
-    early = sqlindex("questions", "add", "what leaks", "--expect", "cooling.md=3", "--db", db)
+def test_questions_are_added_listed_and_removed(db: Path, folder: Path, here: Run) -> None:
+    early = here("questions", "add", "what leaks", "--expect", "cooling.md=3", "--db", db)
     assert early.err == (
         "warning: cooling.md of documents is not in the index (yet)\nadded question q1\n"
     )
     (folder / "odd=3").mkdir()
     (folder / "odd=3" / "x=2.md").write_text("# Odd\n")
-    assert sqlindex("refresh", "--db", db).code == 0
-    added = sqlindex(
+    assert here("refresh", "--db", db).code == 0
+    added = here(
         *("questions", "add", "what bleeds", "--class", "service", "--id", "bleed", "--json"),
         *("--expect", folder / "brakes.md", "--expect", "odd=3/x=2.md", "--db", db),
     )
@@ -193,9 +211,9 @@ def test_questions_are_added_listed_and_removed(db: Path, folder: Path) -> None:
             {"source": "documents", "document_id": "odd=3/x=2.md", "grade": 1, "is_indexed": True},
         ],
     }
-    assert sqlindex("questions", "add", "who won", "--none", "--db", db).code == 0
-    assert_told(sqlindex("questions", "add", "x", "--db", db), 2, "expects no document")
-    listed = sqlindex("questions", "list", "--db", db).out
+    assert here("questions", "add", "who won", "--none", "--db", db).code == 0
+    assert_told(here("questions", "add", "x", "--db", db), 2, "expects no document")
+    listed = here("questions", "list", "--db", db).out
     assert listed.splitlines() == [
         "q1\twhat leaks",
         "\t3\tcooling.md\tdocuments",
@@ -205,15 +223,15 @@ def test_questions_are_added_listed_and_removed(db: Path, folder: Path) -> None:
         "q3\twho won",
         "\tno document answers it",
     ]
-    assert_told(sqlindex("questions", "rm", "q9", "--db", db), 3, "no question 'q9'")
-    assert sqlindex("questions", "rm", "q1", "bleed", "--json", "--db", db).json["removed"] == [
+    assert_told(here("questions", "rm", "q9", "--db", db), 3, "no question 'q9'")
+    assert here("questions", "rm", "q1", "bleed", "--json", "--db", db).json["removed"] == [
         "q1",
         "bleed",
     ]
-    questions = sqlindex("questions", "list", "--json", "--db", db).json["questions"]
+    questions = here("questions", "list", "--json", "--db", db).json["questions"]
     assert [question["id"] for question in questions] == ["q3"]
     (folder.parent / "more.jsonl").write_text('{"id": "m", "text": "m", "expect": ["gone.md"]}\n')
-    imported = sqlindex("questions", "import", folder.parent / "more.jsonl", "--json", "--db", db)
+    imported = here("questions", "import", folder.parent / "more.jsonl", "--json", "--db", db)
     assert imported.json == {
         "schema": 1,
         "added": ["m"],
