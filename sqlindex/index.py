@@ -980,8 +980,8 @@ class Index:
         Args:
             text: searched as it is.
             expected: documents by id or path, or (source, document id); a mapping gives the grade
-                of each, from 1 on, which is 1 otherwise. A document may come later: it then needs
-                its source, unless there is one only.
+                of each, 1 to 20, which is 1 otherwise. A document may come later: it then needs its
+                source, unless there is one only.
             source: of all that are named by id or path.
             id: chosen if None (`q1`, `q2`, …).
             class_name: its kind, in words of your own.

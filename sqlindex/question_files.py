@@ -22,9 +22,10 @@ Grades = Mapping[str, int]
 def read_questions(path: Path) -> list[tuple[Question, Grades]]:
     """The questions of a folder or file in its order, each with the documents that it expects.
 
-    A folder has `queries.jsonl` and `qrels.tsv` (query id, document, grade, parted by tabs). A line of
-    JSON Lines has `id` (or `_id`), `text`, and in a file `expect`: a list of documents, or an object of
-    their grades. `class` is its kind; `"answerable": false` says that no document answers it.
+    A folder has `queries.jsonl` and `qrels.tsv` (query id, document, grade, parted by tabs, or TREC's
+    four columns). A line of JSON Lines has `id` (or `_id`), `text`, and in a file `expect`: a list of
+    documents, or an object of their grades. `class` or `classes` is its kind; `"answerable": false`
+    says that no document answers it.
     Judgements of grade 0 and below are left out, and so are queries of a folder that have no other
     ones and are not said to be without an answer.
 
@@ -53,18 +54,27 @@ def _of_lines(path: Path, grades: Mapping[str, Grades] | None) -> Iterator[tuple
         if not isinstance(fields, dict):
             raise UsageError(f"{where}: not a JSON object", hint=_HINT)
         id_, text = fields.get("id", fields.get("_id")), fields.get("text")
-        class_name, is_answerable = fields.get("class"), fields.get("answerable", True)
+        is_answerable = fields.get("answerable", True)
         if not isinstance(id_, str) or not isinstance(text, str):
             raise UsageError(f"{where}: id and text must be texts", hint=_HINT)
-        if not isinstance(class_name, str | None) or not isinstance(is_answerable, bool):
-            raise UsageError(
-                f"{where}: class must be a text and answerable true or false", hint=_HINT
-            )
+        if not isinstance(is_answerable, bool):
+            raise UsageError(f"{where}: answerable must be true or false", hint=_HINT)
         if id_ in ids:
             raise UsageError(f"{where}: the id {id_!r} is taken already", hint="make ids unique")
         ids.add(id_)
         expected = _expected(fields, where) if grades is None else grades.get(id_, {})
-        yield Question(id_, text, class_name, is_answerable), expected
+        yield Question(id_, text, _class(fields, where), is_answerable), expected
+
+
+def _class(fields: Mapping[str, object], where: str) -> str | None:
+    """One text for `class`, `classes` or, of a query without an answer, `kind`."""
+    kind = fields.get("kind") if fields.get("answerable") is False else None
+    given = fields.get("class", fields.get("classes", kind))
+    if isinstance(given, list) and all(isinstance(name, str) for name in given):
+        return ", ".join(given) or None
+    if not isinstance(given, str | None):
+        raise UsageError(f"{where}: class must be a text", hint=_HINT)
+    return given
 
 
 def _expected(fields: Mapping[str, object], where: str) -> Grades:
@@ -87,7 +97,10 @@ def _qrels(folder: Path) -> dict[str, dict[str, int]]:
         where = f"{path}, line {number}"
         columns = line.split("\t")
         if len(columns) != 3:
-            raise UsageError(f"{where}: {len(columns)} columns instead of 3", hint=_HINT)
+            columns = line.split()
+            del columns[1:2]  # of TREC's four, the second says nothing
+        if len(columns) != 3:
+            raise UsageError(f"{where}: neither 3 columns nor TREC's 4", hint=_HINT)
         question_id, document, written = columns
         try:
             grade = int(written)

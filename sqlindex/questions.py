@@ -8,7 +8,7 @@ from itertools import count
 from pathlib import Path
 
 from sqlindex.errors import DuplicateError, UnknownQuestionError, UsageError
-from sqlindex.model.questions import Expectation, Question, QuestionImport
+from sqlindex.model.questions import MAX_GRADE, Expectation, Question, QuestionImport
 from sqlindex.question_files import read_questions
 from sqlindex.store.catalog import find_documents
 from sqlindex.store.connection import IndexFile
@@ -124,10 +124,10 @@ def checked(question: Question) -> Question:
         raise UsageError(f"the question id {question.id!r} holds a tab or a line end", hint="")
     for e in question.expected:
         grade: object = e.grade
-        if not isinstance(grade, int) or isinstance(grade, bool) or not 1 <= grade < 1_000:
+        if not isinstance(grade, int) or isinstance(grade, bool) or not 1 <= grade <= MAX_GRADE:
             raise UsageError(
                 f"the grade of {e.document_id!r} is {e.grade!r}",
-                hint="a whole number from 1 to 999",
+                hint=f"a whole number from 1 to {MAX_GRADE}",
             )
     if question.is_answerable and not question.expected:
         raise UsageError(

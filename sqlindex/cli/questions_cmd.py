@@ -34,7 +34,7 @@ def command() -> None:
     "expected",
     multiple=True,
     metavar="DOC[=GRADE]",
-    help="A document that should be found, by id or path, with its grade from 1 on; repeatable.",
+    help="A document that should be found, by id or path, with its grade, 1 to 20; repeatable.",
 )
 @click.option("--none", "is_none", is_flag=True, help="No document answers it.")
 @click.option("--class", "class_name", metavar="C", help="Its kind, in words of your own.")

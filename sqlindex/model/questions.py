@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+MAX_GRADE = 20
+"""Gains of 2^grade stay whole numbers in every measure."""
+
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
@@ -11,7 +14,7 @@ class Expectation:
 
     Attributes:
         source, document_id: its identity; neither need be there yet.
-        grade: how well it answers, from 1 on; the measures say what grades weigh.
+        grade: how well it answers, from 1 to `MAX_GRADE`; the measures say what grades weigh.
         is_indexed: whether the head held it when this was read.
     """
 

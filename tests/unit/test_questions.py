@@ -73,6 +73,7 @@ def test_malformed_questions_are_refused(notes: Index) -> None:
         ("x", [], {}, "expects no document"),
         ("x", ["pump"], {"is_answerable": False}, "said to have no answer"),
         ("x", {"pump": 0}, {}, "grade of 'pump' is 0"),
+        ("x", {"pump": 21}, {}, "grade of 'pump' is 21"),
         ("x", {"pump": True}, {}, "grade of 'pump' is True"),
         ("x", ["pump"], {"id": "a\tb"}, "holds a tab"),
         ("x", ["pump"], {"class_name": ""}, "class of a question"),
@@ -96,13 +97,13 @@ def test_a_folder_of_queries_and_qrels_is_imported_and_replaces_the_same_ids(
     lines = [
         {"_id": "1", "text": "the pump", "class": "easy"},
         {"id": "2", "text": "nothing judged"},
-        {"id": "3", "text": "no answer", "answerable": False},
+        {"id": "3", "text": "no answer", "answerable": False, "kind": "near miss"},
     ]
     (folder / "queries.jsonl").write_text("\n".join(map(json.dumps, lines)))
     (folder / "qrels.tsv").write_text("query\tdocument\tgrade\n1\tpump\t2\n1\tcards:valve\t0\n")
     done = notes.import_questions(folder)
     assert (done.added, done.replaced, done.missing) == (("1", "3"), (), ())
-    (folder / "qrels.tsv").write_text("1\tpump\t2\n1\tcards:valve\t1\n1\tcards:new\t1\n")
+    (folder / "qrels.tsv").write_text("1 0 pump 2\n1 0 cards:valve 1\n1 0 cards:new 1\n")
     done = notes.import_questions(folder)
     assert (done.added, done.replaced) == ((), ("1", "3"))
     assert done.missing == (("1", "cards", "new"),)
@@ -111,7 +112,10 @@ def test_a_folder_of_queries_and_qrels_is_imported_and_replaces_the_same_ids(
         ("valve", 1),
         ("pump", 2),
     ]
-    assert notes.questions()[0].class_name == "easy"
+    assert [question.class_name for question in notes.questions()] == ["easy", "near miss"]
+    (folder / "qrels.tsv").write_text("1\tpump\n")
+    with pytest.raises(UsageError, match=r"qrels\.tsv, line 1: neither 3 columns nor TREC's 4"):
+        notes.import_questions(folder)
 
 
 @pytest.mark.req("D-10")
@@ -127,7 +131,8 @@ def test_a_malformed_file_names_its_line_and_nothing_is_stored(
         ('{"id": "1", "text": "x", "expect": ["pump"]}', "line 2: the id '1' is taken"),
         ('{"id": "2", "text": "x", "expect": "pump"}', "line 2: expect must be a list"),
         ('{"id": "2", "text": "x", "expect": {"pump": 1.5}}', "line 2: expect must be a list"),
-        ('{"id": "2", "text": "x", "answerable": "no"}', "line 2: class must be a text"),
+        ('{"id": "2", "text": "x", "answerable": "no"}', "line 2: answerable must be true"),
+        ('{"id": "2", "text": "x", "class": 7}', "line 2: class must be a text"),
         ('{"id": "2", "text": "x", "expect": ["valve"]}', "question '2': 'valve' is more than one"),
         ('{"id": "2", "text": "x"}', "expects no document"),
     ):
