@@ -312,7 +312,7 @@ def test_chunks_are_relevant_if_their_document_is(tmp_path: Path) -> None:
     )
     (run,) = report.runs
     ranked: dict[str, list[str]] = {}
-    for line in (tmp_path / "runs" / "lexical.run").read_text().splitlines():
+    for line in (tmp_path / "runs" / "small-lexical.run").read_text().splitlines():
         query_id, _, name, *_ = line.split("\t")
         ranked.setdefault(query_id, []).append(name)
     qrels = read_collection(TINY).qrels

@@ -22,7 +22,7 @@ TAGS = frozenset(
         r"\w+",
         """
 html head meta title style body main h1 h2 h3 section p dl dt dd bdi div table thead tbody tr th td small
-figure svg desc text g rect path circle details summary script
+figure svg desc text g rect path circle details summary script wbr
 """,
     )
 )
