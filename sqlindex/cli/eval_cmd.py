@@ -141,7 +141,8 @@ def command(
     FOLDER is a BEIR-like collection: corpus.jsonl[.gz], queries.jsonl and qrels.tsv. Its index is kept,
     so another run embeds nothing again. Without FOLDER, --queries and --qrels judge the index of --db,
     or the saved runs of --run; --questions judges the index of --db by its golden questions.
-    SQLINDEX_DB stands for --db without FOLDER and --run only: no collection is written to that index.
+    SQLINDEX_DB stands for --db where neither FOLDER nor --run is given, so that no collection is written
+    to that index.
     """
     from sqlindex.evaluation.evaluate import evaluate, evaluate_runs
     from sqlindex.evaluation.options import EvalOptions
@@ -193,7 +194,9 @@ def _require_one_subject(
     is_golden: bool,
 ) -> None:
     if is_golden and (db is None or folder or queries or qrels or runs):
-        raise click.UsageError("--questions judges the index of --db, and nothing else")
+        raise click.UsageError(
+            "--questions judges the index of --db or SQLINDEX_DB, and nothing else"
+        )
     if folder is None and db is None and not runs:
         raise click.UsageError("name a FOLDER, an index with --db, or saved runs with --run")
     if folder is None and not is_golden and (queries is None or qrels is None):

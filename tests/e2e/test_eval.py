@@ -745,5 +745,8 @@ def test_the_command_without_the_model_says_what_to_do(
         ([str(TINY), "--run", __file__], "columns instead of 6"),
     ],
 )
-def test_what_makes_no_sense_is_a_usage_error(arguments: list[str], message: str) -> None:
+def test_what_makes_no_sense_is_a_usage_error(
+    arguments: list[str], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SQLINDEX_DB", raising=False)
     assert message in run_command(*arguments, exit_code=2)
