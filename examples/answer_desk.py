@@ -18,6 +18,7 @@ from typing import Literal
 
 from sqlindex import CancelToken, Index, Snapshot
 from sqlindex.errors import CancelledError, SqlindexError, UnknownDocumentError
+from sqlindex.model.requests import Mode
 from sqlindex.model.results import Hit
 
 Outcome = Literal["retrieved", "nothing retrieved", "cancelled", "failed"]
@@ -95,10 +96,12 @@ class Overlap:
     freshness: Literal["unassessed"] = "unassessed"
 
 
-def retrieve(index: Index, question: str, cancel: CancelToken) -> Retrieval:
-    """Search, and say what happened."""
+def retrieve(
+    index: Index, question: str, cancel: CancelToken, mode: Mode | None = None
+) -> Retrieval:
+    """Search, and say what happened; None is the best mode that the index has."""
     try:
-        result = index.search(question, limit=5, cancel=cancel)
+        result = index.search(question, mode=mode, limit=5, cancel=cancel)
     except CancelledError:
         return Retrieval(question, "cancelled")
     except SqlindexError as exc:

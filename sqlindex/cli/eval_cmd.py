@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,8 +44,8 @@ class _Depth(click.ParamType):  # type: ignore[type-arg]  # no generic class in 
 @click.option(
     "--db",
     type=click.Path(path_type=Path),
-    help="With FOLDER: keep its index here, not in the user's cache. Without: search this index, and "
-    "change nothing in it.",
+    help="With FOLDER: keep its index here, not in the user's cache. Without: search this index (or "
+    "SQLINDEX_DB), and change nothing in it.",
 )
 @click.option(
     "--queries", type=_FILE, help="JSON Lines, or ID<TAB>TEXT; with FOLDER instead of its own."
@@ -68,7 +69,7 @@ class _Depth(click.ParamType):  # type: ignore[type-arg]  # no generic class in 
     "modes",
     multiple=True,
     type=click.Choice(MODES),
-    help="Repeatable; default all three, as far as the index has them.",
+    help="Repeatable; default all three of a FOLDER, which need the model; of --db those it has.",
 )
 @click.option(
     "--measure",
@@ -90,7 +91,7 @@ class _Depth(click.ParamType):  # type: ignore[type-arg]  # no generic class in 
     metavar="N|all",
     default="100",
     show_default=True,
-    help="Depth of the rankings.",
+    help="Depth of the rankings; no measure looks deeper.",
 )
 @click.option(
     "--config",
@@ -106,7 +107,7 @@ class _Depth(click.ParamType):  # type: ignore[type-arg]  # no generic class in 
 @click.option(
     "--save-runs",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Write a TREC run file for each run, and the qrels, to this folder.",
+    help="Write a TREC run file for each run, and the qrels, to this folder; none is written over.",
 )
 @click.option("--embedder", help="Model for semantic and hybrid; default minilm, or the index's.")
 @click.option("--limit-queries", type=click.IntRange(min=1), help="Only the first queries.")
@@ -140,10 +141,14 @@ def command(
     FOLDER is a BEIR-like collection: corpus.jsonl[.gz], queries.jsonl and qrels.tsv. Its index is kept,
     so another run embeds nothing again. Without FOLDER, --queries and --qrels judge the index of --db,
     or the saved runs of --run; --questions judges the index of --db by its golden questions.
+    SQLINDEX_DB stands for --db where neither FOLDER nor --run is given, so that no collection is written
+    to that index.
     """
     from sqlindex.evaluation.evaluate import evaluate, evaluate_runs
     from sqlindex.evaluation.options import EvalOptions
 
+    if folder is None and not runs and db is None:
+        db = _configured_index()
     _require_one_subject(folder, db, queries, qrels, runs, at, is_golden=is_golden)
     options = EvalOptions(
         measures=measures or None,
@@ -157,7 +162,7 @@ def command(
         report = evaluate_runs(runs, _judgements(folder, queries, qrels), options=options)
     elif folder is None:
         assert db is not None
-        judgements = _golden(db) if is_golden else _judgements(None, queries, qrels)
+        judgements = _golden(db) if is_golden else _judgements(None, queries, qrels, name=db.stem)
         report = _existing(db, judgements, modes, configs, embedder, at, options)
     else:
         wanted = modes or MODES
@@ -189,7 +194,9 @@ def _require_one_subject(
     is_golden: bool,
 ) -> None:
     if is_golden and (db is None or folder or queries or qrels or runs):
-        raise click.UsageError("--questions judges the index of --db, and nothing else")
+        raise click.UsageError(
+            "--questions judges the index of --db or SQLINDEX_DB, and nothing else"
+        )
     if folder is None and db is None and not runs:
         raise click.UsageError("name a FOLDER, an index with --db, or saved runs with --run")
     if folder is None and not is_golden and (queries is None or qrels is None):
@@ -200,7 +207,14 @@ def _require_one_subject(
         raise click.UsageError("--at is for the index of --db, without a FOLDER")
 
 
-def _judgements(folder: Path | None, queries: Path | None, qrels: Path | None) -> Judgements:
+def _configured_index() -> Path | None:
+    name = os.environ.get("SQLINDEX_DB")
+    return Path(name) if name else None
+
+
+def _judgements(
+    folder: Path | None, queries: Path | None, qrels: Path | None, *, name: str | None = None
+) -> Judgements:
     from sqlindex.evaluation.beir import read_folder_judgements
     from sqlindex.evaluation.judgements import read_judgements
 
@@ -208,7 +222,7 @@ def _judgements(folder: Path | None, queries: Path | None, qrels: Path | None) -
         return read_folder_judgements(folder, queries=queries, qrels=qrels)
     assert queries is not None
     assert qrels is not None
-    return read_judgements(queries, qrels)
+    return read_judgements(queries, qrels, name=name)
 
 
 def _golden(db: Path) -> Judgements:
@@ -268,15 +282,26 @@ def _configurations(configs: Sequence[str]) -> tuple[Configuration, ...]:
 def _model(name: str | None) -> Embedder | None:
     from sqlindex.embedding.minilm import MiniLMEmbedder
     from sqlindex.embedding.staged import require_staged
+    from sqlindex.errors import ModelNotInstalledError, OptionalDependencyError
 
     wanted = embedder_name(name)
-    return None if wanted is None else MiniLMEmbedder(require_staged(wanted))
+    if wanted is None:
+        return None
+    try:
+        embedder = MiniLMEmbedder(require_staged(wanted))
+        _ = embedder.identity  # a missing package shows now, not after a corpus was read
+    except (ModelNotInstalledError, OptionalDependencyError) as exc:
+        hint = f"pip install 'sqlindex[eval,minilm]' and sqlindex model install {wanted}"
+        raise type(exc)(str(exc), hint=f"{hint}; or --mode lexical, which needs no model") from exc
+    return embedder
 
 
 def _tell(report: EvalReport, *, as_json: bool, markdown: Path | None, html: Path | None) -> None:
     from sqlindex.evaluation.render import render_markdown, render_table
     from sqlindex.evaluation.trec import write_text
 
+    for warning in report.warnings:
+        print_message(f"warning: {warning}")
     if markdown is not None:
         write_text(markdown, render_markdown(report))
     if html is not None:

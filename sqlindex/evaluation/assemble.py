@@ -20,6 +20,9 @@ from sqlindex.evaluation.report import (
 from sqlindex.evaluation.results import ROUNDS, SEED, Judged
 from sqlindex.store.driver import driver_name, sqlite_version
 
+SHOWN_UNKNOWN = 5
+"""Documents that a report names of those that the index lacks."""
+
 
 def assembled_report(
     judgements: Judgements,
@@ -30,9 +33,10 @@ def assembled_report(
     level: Level,
     depth: int | None,
     facts: Sequence[IndexFacts],
-    unknown: int | None,
+    unknown: Sequence[str] | None,
     corpus_sha256: str | None,
     query_embedding: QueryEmbedding | None = None,
+    warnings: tuple[str, ...] = (),
 ) -> EvalReport:
     """The report of some runs, compared with each other and then with the baseline.
 
@@ -55,7 +59,8 @@ def assembled_report(
         answerable=answerable,
         no_answer=no_answer,
         unjudged=len(judgements.queries) - answerable - no_answer,
-        unknown_judged=unknown,
+        unknown_judged=None if unknown is None else len(unknown),
+        unknown_ids=tuple(unknown or ())[:SHOWN_UNKNOWN],
         indexes=tuple(facts),
         runs=tuple(runs),
         comparisons=comparisons,
@@ -63,6 +68,7 @@ def assembled_report(
         versions=_versions(has_index=bool(facts)),
         seed=SEED,
         rounds=ROUNDS,
+        warnings=warnings,
     )
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from sqlindex.errors import UsageError
 from sqlindex.evaluation.compare import compare
+from sqlindex.evaluation.foreign_runs import foreignness
 from sqlindex.evaluation.measures import measure_run
 from sqlindex.evaluation.report import SCHEMA, Comparison, Level, RunResult, Values
 from sqlindex.evaluation.results import Judged
@@ -71,6 +72,25 @@ def read_baseline(path: Path, *, level: Level, qrels_sha256: str) -> Baseline:
         return Baseline(path.name, None, tuple(saved))
     except (OSError, ValueError, KeyError, TypeError) as exc:
         raise UsageError(f"{path} is no report of an evaluation: {exc}", hint=_HINT) from exc
+
+
+def require_ours(baseline: Baseline, judged: Judged, is_known: Callable[[str], bool]) -> None:
+    """Refuse a run of other queries, or of other documents than those of an index.
+
+    Args:
+        is_known: whether the index has a ranked name.
+
+    Raises:
+        UsageError: it is such a run.
+    """
+    if baseline.run is not None:
+        queries = {query.id for query in judged.queries}
+        problem = foreignness(baseline.run, queries, is_known, "the index")
+        if problem:
+            raise UsageError(
+                f"{baseline.name} is no run of this index: {problem}",
+                hint="compare runs of the same queries, on the same level, with the same document ids",
+            )
 
 
 def compare_with_baseline(

@@ -9,19 +9,28 @@ from pathlib import Path
 from sqlindex.errors import UsageError
 from sqlindex.evaluation.judgements import Judgements, Qrels, read_judgements
 from sqlindex.evaluation.lines import FORM_HINT, Lines
+from sqlindex.filetypes.builtin import BUILTIN_REGISTRY
 
 CORPUS_FILES = ("corpus.jsonl.gz", "corpus.jsonl")
 QUERIES_FILES = ("queries.jsonl", "queries.tsv")
 QRELS_FILES = ("qrels.tsv", "qrels/test.tsv", "qrels.txt")
 
+PLAIN_TEXT = "txt"
+"""Type of a text that names none."""
+
 
 @dataclass(frozen=True, slots=True)
 class CorpusDocument:
-    """A document as the corpus has it."""
+    """A document as the corpus has it.
+
+    Attributes:
+        type_name: of the file type that says how the text is read; see `Document.type_name`.
+    """
 
     id: str
     title: str
     text: str
+    type_name: str = PLAIN_TEXT
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +74,8 @@ def read_collection(
     """Read a judged collection whole into memory.
 
     `corpus.jsonl` or `corpus.jsonl.gz` has one `{"id", "title", "text"}` a line; `"_id"` is the same
-    as `"id"`, and the title may be missing. Queries and qrels: see `judgements.read_judgements`.
+    as `"id"`, and the title may be missing. `"type"` is a file type such as `md`, by which the text
+    is read; plain text if missing. Queries and qrels: see `judgements.read_judgements`.
 
     Args:
         queries, qrels: these files instead of the folder's.
@@ -111,7 +121,17 @@ def _documents(lines: Lines) -> tuple[CorpusDocument, ...]:
     for fields in lines.objects():
         document_id = lines.id_of(fields, documents)
         title = lines.text_of(fields, "title", default="")
-        documents[document_id] = CorpusDocument(document_id, title, lines.text_of(fields, "text"))
+        documents[document_id] = CorpusDocument(
+            document_id, title, lines.text_of(fields, "text"), _type_name(lines, fields)
+        )
     if not documents:
         raise UsageError(f"{lines.path} has no documents", hint=FORM_HINT)
     return tuple(documents.values())
+
+
+def _type_name(lines: Lines, fields: Mapping[str, object]) -> str:
+    name = lines.text_of(fields, "type", default=PLAIN_TEXT).removeprefix(".").lower()
+    if BUILTIN_REGISTRY.for_extension(name) is None:
+        known = ", ".join(file_type.extensions[0] for file_type in BUILTIN_REGISTRY.types)
+        raise lines.error(f"no file type is called {name!r}", hint=f"one of {known}")
+    return name

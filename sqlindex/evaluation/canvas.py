@@ -26,12 +26,13 @@ _TITLE = (WIDTH - 2 * MARGIN) / 1.15  # its letters are larger and bold
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Values onto the canvas, with a column of labels before them.
+    """Values onto the canvas, with labels before them in a column, or above each of them.
 
     Attributes:
         low, high: the values at the ends.
         left, right: where the ends are.
         label: how wide a label may be.
+        lead: units that a label above its value takes; 0 for labels in a column.
     """
 
     low: float
@@ -39,6 +40,12 @@ class Scale:
     left: float
     right: float
     label: float
+    lead: int = 0
+
+    @property
+    def row(self) -> int:
+        """Units of a value with its label."""
+        return self.lead + ROW
 
     def __call__(self, value: float) -> float:
         width = (self.high - self.low) or 1.0
@@ -81,10 +88,12 @@ def standalone(chart: str) -> str:
 
 
 def scale_between(low: float, high: float, labels: Sequence[str], values: Sequence[str]) -> Scale:
-    """Between the columns of labels and of values; where room is short, labels are cut."""
+    """Between the columns of labels and of values; labels too long for a column stand above."""
     right = WIDTH - MARGIN - max(map(text_width, values), default=0.0) - _GAP
     room = min(_MAX_LABEL, right - _MIN_BARS - MARGIN - _GAP)
-    label = min(max(map(text_width, labels), default=0.0), room)
+    label = max(map(text_width, labels), default=0.0)
+    if label > room:
+        return Scale(low, high, MARGIN, right, WIDTH - 2 * MARGIN, ROW - 4)
     return Scale(low, high, MARGIN + label + _GAP, right, label)
 
 
@@ -108,7 +117,7 @@ def axis(scale: Scale, shown: Callable[[float], str], top: float, bottom: float)
 
 
 def row_label(label: str, scale: Scale, y: float) -> str:
-    """A label at the start of the line at `y`, cut to its column."""
+    """A label at the start of the row at `y`, cut to its room."""
     return text_at(MARGIN, y + 14, fitting(label, scale.label), "")
 
 

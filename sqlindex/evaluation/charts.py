@@ -105,7 +105,7 @@ def bar_chart(
         for bar in group.bars:
             colour = colours.setdefault(bar.label, len(colours) % _COLOURS)
             parts.append(_bar(bar, values[at], shown, scale, y, colour))
-            y, at = y + ROW, at + 1
+            y, at = y + scale.row, at + 1
         y += 6
     return drawing(
         name, title, description, y + ROW, [*axis(scale, shown, first_row(title), y), *parts]
@@ -128,10 +128,10 @@ def spread_chart(
     )
     top = first_row(title)
     lines = [
-        _spread(spread, shown, scale, top + at * ROW, at % _COLOURS)
+        _spread(spread, shown, scale, top + at * scale.row, at % _COLOURS)
         for at, spread in enumerate(spreads)
     ]
-    bottom = top + len(spreads) * ROW
+    bottom = top + len(spreads) * scale.row
     return drawing(
         name, title, description, bottom + ROW, [*axis(scale, shown, top, bottom), *lines]
     )
@@ -187,10 +187,11 @@ def _bar(
     bar: Bar, value: str, shown: Callable[[float], str], scale: Scale, y: float, colour: int
 ) -> str:
     told = f"{bar.label}: {value}"
-    drawn = ""
+    drawn = row_label(bar.label, scale, y)
+    y += scale.lead
     if bar.value is not None:
         start, end = sorted((scale(0.0), scale(bar.value)))
-        drawn = (
+        drawn += (
             f'<rect class="c{colour}" x="{start:.1f}" y="{y + (ROW - _BAR) / 2:.0f}" '
             f'width="{max(end - start, 0.5):.1f}" height="{_BAR}"/>'
         )
@@ -199,7 +200,7 @@ def _bar(
         low, high, middle = scale(bar.low), scale(bar.high), y + ROW / 2
         drawn += f'<path class="whisker" d="{whisker(low, high, middle)}"/>'
     return (
-        f"<g><title>{escaped(told)}</title>{row_label(bar.label, scale, y)}{drawn}"
+        f"<g><title>{escaped(told)}</title>{drawn}"
         f"{text_at(WIDTH - MARGIN, y + 14, value, 'value')}</g>"
     )
 
@@ -214,13 +215,15 @@ def _spread(
     }
     told = ", ".join(f"{word} {shown(value)}" for word, value in ends.items())
     low, middle, high = map(scale, ends.values())
+    label = row_label(spread.label, scale, y)
+    y += scale.lead
     centre = y + ROW / 2
     dots = "".join(
         f'<circle class="dot c{colour}" cx="{scale(value):.1f}" cy="{centre:.0f}" r="3"/>'
         for value in spread.values
     )
     return (
-        f"<g><title>{escaped(spread.label)}: {escaped(told)}</title>{row_label(spread.label, scale, y)}"
+        f"<g><title>{escaped(spread.label)}: {escaped(told)}</title>{label}"
         f'{dots}<path class="whisker" d="{whisker(low, high, centre)}"/>'
         f'<rect class="c{colour}" x="{middle - 2:.1f}" y="{centre - 7:.0f}" width="4" height="14"/>'
         f"{text_at(WIDTH - MARGIN, y + 14, shown(ends['median']), 'value')}</g>"

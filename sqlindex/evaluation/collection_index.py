@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sqlindex.cancellation import CancelToken
 from sqlindex.errors import UsageError
-from sqlindex.evaluation.beir import CorpusDocument, JudgedCollection
+from sqlindex.evaluation.beir import PLAIN_TEXT, CorpusDocument, JudgedCollection
 from sqlindex.evaluation.configurations import Configuration
 from sqlindex.evaluation.report import IndexFacts
 from sqlindex.index import Index
@@ -31,11 +31,14 @@ def default_index_path(collection: JudgedCollection) -> Path:
 def host_document(document: CorpusDocument) -> Document:
     """A document of a corpus as the index gets it.
 
-    The title stands above the text, as BEIR feeds embedders; so both channels see it. It is the
-    title of the document too, which lexical search weighs by itself.
+    The title stands above a plain text, as BEIR feeds embedders; so both channels see it. It is the
+    title of the document too, which lexical search weighs by itself. A text of another type stays as
+    it is, since a line above it would be part of its structure.
     """
-    text = f"{document.title}\n\n{document.text}" if document.title else document.text
-    return Document(document.id, text, title=document.title or None)
+    text = document.text
+    if document.title and document.type_name == PLAIN_TEXT:
+        text = f"{document.title}\n\n{text}"
+    return Document(document.id, text, title=document.title or None, type_name=document.type_name)
 
 
 def bring_up_to_date(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from sqlindex.cancellation import NEVER, CancelToken
@@ -16,8 +16,9 @@ from sqlindex.evaluation.configurations import (
     Configuration,
     require_different,
 )
+from sqlindex.evaluation.foreign_runs import foreignness
 from sqlindex.evaluation.judgements import Judgements
-from sqlindex.evaluation.measures import MEASURES, SUFFICIENT_MEASURES, measure_run
+from sqlindex.evaluation.measures import MEASURES, SUFFICIENT_MEASURES, cutoff_of, measure_run
 from sqlindex.evaluation.options import EvalOptions
 from sqlindex.evaluation.query_vectors import QueryVectors
 from sqlindex.evaluation.report import (
@@ -25,7 +26,7 @@ from sqlindex.evaluation.report import (
     IndexFacts,
 )
 from sqlindex.evaluation.results import Judged, queries_to_run, result_of
-from sqlindex.evaluation.runs import Answer
+from sqlindex.evaluation.runs import Answer, Run
 from sqlindex.evaluation.search_stage import Found, SearchStage
 from sqlindex.evaluation.trec import read_run
 from sqlindex.indexing.report import ProgressSink, no_progress
@@ -64,7 +65,7 @@ def evaluate(
         cancel: checked between documents, batches and queries.
 
     Raises:
-        UsageError: a file is malformed, or the index holds something else.
+        UsageError: a file is malformed, the index holds something else, or an option does not apply.
         EmbedderRequiredError: a mode needs an embedder and none is given.
         OptionalDependencyError: ir-measures is missing.
         ValueError: `modes` are not different ones of those there are.
@@ -118,7 +119,8 @@ def evaluate_index(
         configurations: they may differ in how is searched, not in how documents are cut.
 
     Raises:
-        UsageError: an id is ambiguous, or a configuration would need another index.
+        UsageError: an id is ambiguous, a configuration would need another index, or an option does
+            not apply.
         HeadMovedError: a generation was published meanwhile, and a mode needs the head.
         EmbedderMismatchError: the embedder is another one.
     """
@@ -179,23 +181,39 @@ def evaluate_runs(
     judged = Judged(
         queries=queries_to_run(judgements, wanted.limit_queries),
         qrels=judgements.qrels,
-        measures=_measures(wanted, judgements),
+        measures=_measures(wanted, judgements, depth=None),
     )
+    baseline = _baseline(wanted, judgements)
+    read = {name: read_run(path) for path, name in zip(files, names, strict=True)}
     runs = []
-    for path, name in zip(files, names, strict=True):
-        answers = {query_id: Answer.saved(scores) for query_id, scores in read_run(path).items()}
+    for name, run in read.items():
+        answers = {query_id: Answer.saved(scores) for query_id, scores in run.items()}
         runs.append(result_of(name, answers, judged))
+    if baseline is not None and baseline.run is not None:
+        read = {**read, baseline.name: baseline.run}
     return assembled_report(
         judgements,
         judged,
         runs,
-        baseline=_baseline(wanted, judgements),
+        baseline=baseline,
         level=wanted.level,
         depth=None,
         facts=(),
         unknown=None,
         corpus_sha256=None,
+        warnings=_warnings(read, judged),
     )
+
+
+def _warnings(runs: Mapping[str, Run], judged: Judged) -> tuple[str, ...]:
+    """Runs that seem to belong to other judgements; a bad one may look the same, so it is no error."""
+    queries = {query.id for query in judged.queries}
+    documents = {name for grades in judged.qrels.values() for name in grades}
+    problems = {
+        name: foreignness(run, queries, documents.__contains__, "the qrels")
+        for name, run in runs.items()
+    }
+    return tuple(f"{name}: {problem}" for name, problem in problems.items() if problem)
 
 
 def _check(
@@ -223,20 +241,22 @@ def _stage(
 ) -> SearchStage:
     wanted = options or EvalOptions()
     needs_vectors = any(mode != "lexical" for mode in modes)
-    return SearchStage(
+    stage = SearchStage(
         judgements=judgements,
         baseline=_baseline(wanted, judgements),
         modes=tuple(modes),
-        measures=_measures(wanted, judgements),
+        measures=_measures(wanted, judgements, wanted.depth),
         level=wanted.level,
         depth=wanted.depth,
         limit_queries=wanted.limit_queries,
         save_runs=wanted.save_runs,
         vectors=QueryVectors(embedder) if needs_vectors and embedder is not None else None,
-        configurations=tuple(configuration.name for configuration in configurations),
+        configurations=tuple(configurations),
         cancel=cancel or NEVER,
         progress=progress or no_progress,
     )
+    stage.require_new_runs()
+    return stage
 
 
 def _baseline(options: EvalOptions, judgements: Judgements) -> Baseline | None:
@@ -248,11 +268,19 @@ def _baseline(options: EvalOptions, judgements: Judgements) -> Baseline | None:
     )
 
 
-def _measures(options: EvalOptions, judgements: Judgements) -> tuple[str, ...]:
-    if options.measures is not None:
-        return options.measures
-    has_sets = any(query.sufficient for query in judgements.queries.values())
-    return MEASURES + SUFFICIENT_MEASURES if has_sets else MEASURES
+def _measures(options: EvalOptions, judgements: Judgements, depth: int | None) -> tuple[str, ...]:
+    """Those asked for; or the usual ones, as far as rankings of this depth reach."""
+    if options.measures is None:
+        has_sets = any(query.sufficient for query in judgements.queries.values())
+        usual = MEASURES + SUFFICIENT_MEASURES if has_sets else MEASURES
+        return tuple(name for name in usual if depth is None or cutoff_of(name) <= depth)
+    for name in options.measures:
+        if depth is not None and cutoff_of(name) > depth:
+            raise UsageError(
+                f"{name} looks at more than the {depth} results that are ranked",
+                hint=f"rank to depth {cutoff_of(name)} or deeper, or lower the cutoff",
+            )
+    return options.measures
 
 
 def _report(

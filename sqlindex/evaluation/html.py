@@ -19,6 +19,12 @@ from sqlindex.evaluation.markup import (
     table,
 )
 from sqlindex.evaluation.report import EvalReport, RunResult
+from sqlindex.evaluation.wording import (
+    depth_in_words,
+    is_plain,
+    settings_in_words,
+    unknown_names,
+)
 
 
 def render_html(report: EvalReport) -> str:
@@ -51,12 +57,13 @@ def _head(report: EvalReport, title: str) -> Iterator[str]:
     answerable = sum(query.is_answerable for query in report.queries)
     pairs = [
         ("Queries", _of(answerable, report.answerable, "answerable")),
-        ("Ranked", f"{report.level}s, {_depth(report.depth)}"),
+        ("Ranked", f"{report.level}s, {depth_in_words(report.depth)}"),
     ]
     for index in report.indexes:
-        name = "Index" if len(report.indexes) == 1 else f"Index {index.configuration}"
+        name = "Index" if is_plain(report) else f"Index {index.configuration}"
         counts = f"{index.documents:,} documents, {index.chunks:,} chunks"
-        pairs.append((name, f"{counts}, generation {index.generation}"))
+        told = [counts, f"generation {index.generation}", settings_in_words(index)]
+        pairs.append((name, ", ".join(filter(None, told))))
     if report.no_answer:
         unanswerable = len(report.queries) - answerable
         pairs.append(("No answer", _of(unanswerable, report.no_answer, "no-answer")))
@@ -66,9 +73,11 @@ def _head(report: EvalReport, title: str) -> Iterator[str]:
         pairs.append(
             (
                 "Missing",
-                f"{report.unknown_judged:,} of the relevant documents; nobody can find them",
+                f"{report.unknown_judged:,} of the relevant documents, which nobody can find: "
+                f"{unknown_names(report)}",
             )
         )
+    pairs += [("Warning", warning) for warning in report.warnings]
     yield facts(pairs)
 
 
@@ -264,8 +273,7 @@ def _origin(report: EvalReport) -> str:
         if digest is not None
     ]
     for index in report.indexes:
-        settings = ", ".join(f"{key} = {value}" for key, value in index.settings.items())
-        parts = [index.path, index.embedder or "no vectors", *([settings] if settings else [])]
+        parts = [index.path, index.embedder or "no vectors"]
         if index.refused:
             parts.append(f"{index.refused:,} documents refused")
         if index.truncated:
@@ -297,10 +305,6 @@ def _three(value: float) -> str:
 
 def _of(run: int, known: int, kind: str) -> str:
     return f"{run:,}" if run == known else f"{run:,} of {known:,} {kind} ones"
-
-
-def _depth(depth: int | None) -> str:
-    return "rankings as deep as they are" if depth is None else f"{depth:,} deep"
 
 
 def _inference(embedded: int, reused: int) -> str:

@@ -37,12 +37,12 @@ def fitting(text: str, width: float) -> str:
     line = " ".join(text.split())
     room = width - text_width("…")
     fits = 0  # letters that leave room for the ellipsis
-    used = 0.0
+    used = 0.0  # added up as `text_width` does: a text fits into a column that was made for it
     for letter in line:
-        used += _letter_width(letter) * EM
-        if used > width:
+        used += _letter_width(letter)
+        if used * EM > width:
             return line[:fits].rstrip() + "…"
-        fits += used <= room
+        fits += used * EM <= room
     return line
 
 

@@ -138,7 +138,7 @@ def _cells(row: Sequence[Cell]) -> Iterator[str]:
         tag, scope = ("td", "") if at else ("th", ' scope="row"')
         if isinstance(cell, str):
             kind = ' class="text"' if len(cell) > _SHORT else ""
-            yield f"<{tag}{scope}{kind}>{_shown(cell)}</{tag}>"
+            yield f"<{tag}{scope}{kind}>{_shown(cell, breaks_at='' if at else '/')}</{tag}>"
         else:
             order = "" if cell.value is None else f"{cell.value:.6g}"
             more = f" <small>{escaped(cell.more)}</small>" if cell.more else ""
@@ -146,8 +146,13 @@ def _cells(row: Sequence[Cell]) -> Iterator[str]:
             yield f'<{tag}{scope} class="number" data-order="{order}">{shown}</{tag}>'
 
 
-def _shown(text: str) -> str:
-    """A text of its own direction: what surrounds it keeps its order."""
+def _shown(text: str, *, breaks_at: str = "") -> str:
+    """A text of its own direction: what surrounds it keeps its order.
+
+    Args:
+        breaks_at: a line may end behind it, as in `configuration/mode`.
+    """
     if len(text) > _LONGEST:
         text = f"{text[:_LONGEST]}… ({len(text):,} characters)"
-    return f"<bdi>{escaped(text)}</bdi>"
+    shown = escaped(text)
+    return f"<bdi>{shown.replace(breaks_at, f'{breaks_at}<wbr>') if breaks_at else shown}</bdi>"

@@ -99,6 +99,15 @@ def parse_measure(text: str) -> str:
     return f"{name}@{cutoff}" if cutoff else name
 
 
+def cutoff_of(measure: str) -> int:
+    """How deep a measure looks into a ranking; 0 if it takes what is there.
+
+    Args:
+        measure: a canonical name.
+    """
+    return int(measure.partition("@")[2] or 0)
+
+
 def measure_run(
     qrels: Qrels,
     run: Run,

@@ -54,13 +54,24 @@ class DocumentNames:
             qrels={query: self._grades(query, row) for query, row in judgements.qrels.items()},
         )
 
-    def unknown(self, qrels: Qrels) -> int:
-        """Relevant documents that the generation lacks; the qrels are those of `judged`."""
-        return sum(
-            grade > 0 and self._find(name) is None
+    def unknown(self, qrels: Qrels) -> tuple[str, ...]:
+        """Relevant documents that the generation lacks, each once, in the order of the qrels.
+
+        Args:
+            qrels: those of `judged`.
+        """
+        missing = (
+            name
             for grades in qrels.values()
             for name, grade in grades.items()
+            if grade > 0 and self._find(name) is None
         )
+        return tuple(dict.fromkeys(missing))
+
+    def has(self, document: str) -> bool:
+        """Whether a document of the generation has this name in rankings."""
+        known = self._find(document)
+        return known is not None and self._name(*known) == document
 
     def chunk_qrels(self, qrels: Qrels) -> dict[str, dict[str, int]]:
         """Grades of chunks: each has that of its document; the qrels are those of `judged`.

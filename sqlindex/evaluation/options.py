@@ -15,13 +15,15 @@ class EvalOptions:
     """What is measured, and with what it is compared.
 
     Attributes:
-        measures: names as `measures.parse_measure` takes them; the usual ones if None.
+        measures: names as `measures.parse_measure` takes them; if None the usual ones, as far as
+            `depth` reaches.
         level: rank documents (chunks are reduced to them before every cutoff), or chunks, of which
             each one of a relevant document is relevant.
         depth: of the rankings; None for to their ends.
         limit_queries: only the first queries of the file; at least 1.
         baseline: a TREC run, or the JSON of an earlier report, to compare with.
-        save_runs: a folder for a TREC run file of each run, and the qrels beside them.
+        save_runs: a folder for a TREC run file of each run, and the qrels beside them; none that is
+            there is written over.
     """
 
     measures: tuple[str, ...] | None = None

@@ -27,6 +27,7 @@ def render_table(report: EvalReport) -> str:
 def render_markdown(report: EvalReport) -> str:
     """The report as a Markdown page: the same tables, with hashes and versions."""
     facts = [f"- {_escaped(line)}" for line in head_lines(report)]
+    facts += [f"- warning: {_escaped(warning)}" for warning in report.warnings]
     hashes = (
         ("corpus", report.corpus_sha256),
         ("queries", report.queries_sha256),

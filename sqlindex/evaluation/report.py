@@ -103,8 +103,8 @@ class RunResult:
     """How one run did: one mode of one configuration, or a saved run.
 
     Attributes:
-        name: unique in the report: the mode, `configuration/mode` if there are several
-            configurations, or the name of the run's file.
+        name: unique in the report: the mode, `configuration/mode` if there are other
+            configurations than the default one, or the name of the run's file.
         configuration: name of its entry in `EvalReport.indexes`; None for a saved run.
         mode: of the searches; None for a saved run.
         mean: by measure, over the answerable queries; a query that found nothing counts 0.
@@ -246,7 +246,7 @@ class EvalReport:
     """An evaluation of one set of judged queries.
 
     Attributes:
-        collection: name of its folder, or of the file of queries.
+        collection: name of its folder, or as `Judgements.name` says.
         level: what was ranked and judged.
         depth: how deep the rankings are; None for to their ends, or for saved runs.
         measures: in the order of the tables; queries are compared by the first one.
@@ -258,12 +258,14 @@ class EvalReport:
         unjudged: queries of the file that are neither; they are not run.
         unknown_judged: relevant documents that the corpus or index lacks; they count as not found.
             None for saved runs.
+        unknown_ids: the first ones of these, at most 5, in the order of the qrels.
         indexes: one for each configuration; empty for saved runs.
         runs: one for each mode of each configuration, in the order asked for; or the saved runs.
         comparisons: runs with each other, then with the baseline.
         query_embedding: None without a mode that needs vectors.
         versions: of this package, Python, SQLite and the packages that shape the figures.
         seed, rounds: of the bootstrap and the randomisation test.
+        warnings: saved runs that seem to belong to other queries or documents.
     """
 
     collection: str
@@ -278,6 +280,7 @@ class EvalReport:
     no_answer: int
     unjudged: int
     unknown_judged: int | None
+    unknown_ids: tuple[str, ...]
     indexes: tuple[IndexFacts, ...]
     runs: tuple[RunResult, ...]
     comparisons: tuple[Comparison, ...]
@@ -285,6 +288,7 @@ class EvalReport:
     versions: Mapping[str, str]
     seed: int
     rounds: int
+    warnings: tuple[str, ...]
 
     def to_json(self) -> dict[str, object]:
         """The report as JSON values, under the names of the attributes, `schema` first."""

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 
 from sqlindex.cancellation import CancelToken
-from sqlindex.errors import HeadMovedError, LexicalHistoryError
-from sqlindex.evaluation.baseline import Baseline
-from sqlindex.evaluation.configurations import Configuration
+from sqlindex.errors import HeadMovedError, LexicalHistoryError, UsageError
+from sqlindex.evaluation.baseline import Baseline, require_ours
+from sqlindex.evaluation.configurations import DEFAULT_CONFIGURATION, Configuration
 from sqlindex.evaluation.judgements import Judgements
 from sqlindex.evaluation.naming import DocumentNames, document_of_chunk
 from sqlindex.evaluation.query_vectors import QueryVectors
 from sqlindex.evaluation.report import Level, RunResult
 from sqlindex.evaluation.results import Judged, queries_to_run, result_of
 from sqlindex.evaluation.runs import run_queries
-from sqlindex.evaluation.trec import write_qrels, write_run
+from sqlindex.evaluation.trec import run_file, write_qrels, write_run
 from sqlindex.index import Index
 from sqlindex.indexing.report import Progress, ProgressSink
 from sqlindex.model.history import Generation
@@ -30,14 +31,14 @@ class Found:
     Attributes:
         generation: that answered.
         judged: what its runs were measured with.
-        unknown_judged: relevant documents that the generation lacks.
+        unknown_judged: names of relevant documents that the generation lacks.
         runs: one for each mode.
     """
 
     configuration: Configuration
     generation: Generation
     judged: Judged
-    unknown_judged: int
+    unknown_judged: tuple[str, ...]
     runs: tuple[RunResult, ...]
 
 
@@ -48,7 +49,7 @@ class SearchStage:
     Attributes:
         baseline: what the report will be compared with.
         vectors: of the queries; None without a mode that needs them.
-        configurations: names of all, in the order in which they will be searched.
+        configurations: all, in the order in which they will be searched.
     """
 
     judgements: Judgements
@@ -60,9 +61,29 @@ class SearchStage:
     limit_queries: int | None
     save_runs: Path | None
     vectors: QueryVectors | None
-    configurations: tuple[str, ...]
+    configurations: tuple[Configuration, ...]
     cancel: CancelToken
     progress: ProgressSink
+
+    def run_name(self, configuration: Configuration, mode: Mode) -> str:
+        """The mode; after its configuration unless the default one is the only one."""
+        return mode if self._is_plain else f"{configuration.name}/{mode}"
+
+    def require_new_runs(self) -> None:
+        """Keep runs that were saved before: their files do not tell what they were made with.
+
+        Raises:
+            UsageError: one of the files to be saved is there.
+        """
+        if self.save_runs is None:
+            return
+        for configuration, mode in product(self.configurations, self.modes):
+            path = run_file(self.save_runs, self.run_name(configuration, mode))
+            if path.exists():
+                raise UsageError(
+                    f"{path} is there already, and a saved run is not written over",
+                    hint="save to another folder, name the configuration otherwise, or delete the file",
+                )
 
     def search(
         self, path: Path, configuration: Configuration, at: int | str | None = None
@@ -76,6 +97,12 @@ class SearchStage:
             names = DocumentNames(snapshot)
             judgements = names.judged(self.judgements)
             judged = self._judged(names, judgements)
+            if self.baseline is not None:
+                require_ours(
+                    self.baseline, judged, lambda name: names.has(judged.document_of(name))
+                )
+            if self.save_runs is not None:
+                write_qrels(self.save_runs / self._qrels_name(configuration), judged.qrels)
             try:
                 runs = tuple(
                     self._run(snapshot, names, judged, configuration, mode) for mode in self.modes
@@ -88,6 +115,16 @@ class SearchStage:
                     hint="evaluate again while nothing else writes to the index",
                 ) from exc
         return Found(configuration, generation, judged, names.unknown(judgements.qrels), runs)
+
+    @property
+    def _is_plain(self) -> bool:
+        return self.configurations == (DEFAULT_CONFIGURATION,)
+
+    def _qrels_name(self, configuration: Configuration) -> str:
+        """Documents are the same in every configuration, chunks are not."""
+        if self.level == "document" or self._is_plain:
+            return "qrels.txt"
+        return f"{configuration.name}-qrels.txt"
 
     def _judged(self, names: DocumentNames, judgements: Judgements) -> Judged:
         queries = queries_to_run(judgements, self.limit_queries)
@@ -109,9 +146,9 @@ class SearchStage:
         configuration: Configuration,
         mode: Mode,
     ) -> RunResult:
-        name = mode if len(self.configurations) == 1 else f"{configuration.name}/{mode}"
+        name = self.run_name(configuration, mode)
         finished = (
-            self.configurations.index(configuration.name) * len(self.modes) + self.modes.index(mode)
+            self.configurations.index(configuration) * len(self.modes) + self.modes.index(mode)
         ) * len(judged.queries)
         total = len(self.configurations) * len(self.modes) * len(judged.queries)
         vectors = None if mode == "lexical" else self.vectors
@@ -127,8 +164,7 @@ class SearchStage:
         )
         if self.save_runs is not None:
             rankings = {query_id: answer.ranking for query_id, answer in answers.items()}
-            write_run(self.save_runs / f"{name.replace('/', '-')}.run", rankings, name)
-            write_qrels(self.save_runs / "qrels.txt", judged.qrels)
+            write_run(run_file(self.save_runs, name), rankings, name)
         return result_of(
             name,
             answers,

@@ -6,6 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from sqlindex.evaluation.report import Comparison, Difference, EvalReport, IndexFacts, RunResult
+from sqlindex.evaluation.runs import DEFAULT_DEPTH
+from sqlindex.evaluation.wording import (
+    depth_in_words,
+    is_plain,
+    settings_in_words,
+    unknown_names,
+)
 
 SHOWN_DELTAS = 5
 """Queries shown on either side of a comparison: the worst, then the best."""
@@ -42,7 +49,7 @@ def head_lines(report: EvalReport) -> list[str]:
     if len(report.queries) < all_queries:
         queries = f"{len(report.queries):,} of {queries}"
     lines = [
-        _index_line(report.collection, index, queries, is_only=len(report.indexes) == 1)
+        _index_line(report.collection, index, queries, is_plain=is_plain(report))
         for index in report.indexes
     ] or [f"{report.collection}: {queries}"]
     no_answer = sum(not query.is_answerable for query in report.queries)
@@ -52,9 +59,14 @@ def head_lines(report: EvalReport) -> list[str]:
         unjudged = _count(report.unjudged, "query", "queries")
         lines.append(f"without a relevant document, not run: {unjudged}")
     for index in report.indexes:
-        lines += _index_facts(index, is_only=len(report.indexes) == 1)
+        lines += _index_facts(index, is_plain=is_plain(report))
     if report.unknown_judged:
-        lines.append(f"relevant, but not in the index: {_count(report.unknown_judged, 'document')}")
+        lines.append(
+            f"relevant, but not in the index: {_count(report.unknown_judged, 'document')}: "
+            f"{unknown_names(report)}"
+        )
+    if report.indexes and report.depth != DEFAULT_DEPTH:
+        lines.append(f"rankings are {depth_in_words(report.depth)}")
     if report.level == "chunk":
         lines.append("ranked are chunks; each chunk of a relevant document is relevant")
     return lines
@@ -93,17 +105,19 @@ def _count(number: int, noun: str, plural: str = "") -> str:
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
-def _index_line(collection: str, index: IndexFacts, queries: str, *, is_only: bool) -> str:
-    name = collection if is_only else f"{collection} ({index.configuration})"
+def _index_line(collection: str, index: IndexFacts, queries: str, *, is_plain: bool) -> str:
+    name = collection if is_plain else f"{collection} ({index.configuration})"
     return (
         f"{name}: {_count(index.documents, 'document')}, {_count(index.chunks, 'chunk')}, {queries}, "
         f"generation {index.generation}"
     )
 
 
-def _index_facts(index: IndexFacts, *, is_only: bool) -> list[str]:
-    of = "" if is_only else f"{index.configuration}: "
+def _index_facts(index: IndexFacts, *, is_plain: bool) -> list[str]:
+    of = "" if is_plain else f"{index.configuration}: "
     lines = []
+    if not is_plain:
+        lines.append(f"{of}{settings_in_words(index) or 'the default settings'}")
     if index.index_s is not None:
         lines.append(f"{of}index brought up to date in {index.index_s:.1f} s")
     if index.embedder is not None and index.index_s is not None:

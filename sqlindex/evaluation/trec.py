@@ -48,6 +48,11 @@ def read_run(path: Path) -> Run:
     return run
 
 
+def run_file(folder: Path, name: str) -> Path:
+    """The file of a run: `configuration/mode` is `configuration-mode.run`."""
+    return folder / f"{name.replace('/', '-')}.run"
+
+
 def write_run(path: Path, rankings: Mapping[str, Sequence[str]], name: str) -> None:
     """Write rankings as a run, parted by tabs.
 
@@ -58,34 +63,37 @@ def write_run(path: Path, rankings: Mapping[str, Sequence[str]], name: str) -> N
         StorageError: the file cannot be written.
     """
     tag = re.sub(r"\s+", "-", name)
-    _write(
-        path,
-        [
-            (query_id, "Q0", found, str(rank), str(len(ranking) - rank + 1), tag)
-            for query_id, ranking in rankings.items()
-            for rank, found in enumerate(ranking, start=1)
-        ],
-    )
+    rows = [
+        (query_id, "Q0", found, str(rank), str(len(ranking) - rank + 1), tag)
+        for query_id, ranking in rankings.items()
+        for rank, found in enumerate(ranking, start=1)
+    ]
+    write_text(path, _lines(rows))
 
 
 def write_qrels(path: Path, qrels: Qrels) -> None:
     """Write qrels in TREC's four columns, parted by tabs; grades below 0 as 0.
 
     Raises:
-        UsageError: an id holds a tab or a line end.
+        UsageError: an id holds a tab or a line end, or the file has other qrels.
         StorageError: the file cannot be written.
     """
-    _write(
-        path,
+    text = _lines(
         [
             (query_id, "0", name, str(max(grade, 0)))
             for query_id, grades in qrels.items()
             for name, grade in grades.items()
         ],
     )
+    if path.exists() and path.read_bytes() != text.encode():
+        raise UsageError(
+            f"{path} has other judgements, and runs beside it belong to them",
+            hint="save to another folder",
+        )
+    write_text(path, text)
 
 
-def _write(path: Path, rows: Sequence[Sequence[str]]) -> None:
+def _lines(rows: Sequence[Sequence[str]]) -> str:
     for row in rows:
         for cell in row:
             if any(character in cell for character in "\t\n\r"):
@@ -93,7 +101,7 @@ def _write(path: Path, rows: Sequence[Sequence[str]]) -> None:
                     f"{cell!r} holds a tab or a line end, which no TREC file can hold",
                     hint="save no runs of this index",
                 )
-    write_text(path, "".join("\t".join(row) + "\n" for row in rows))
+    return "".join("\t".join(row) + "\n" for row in rows)
 
 
 def write_text(path: Path, text: str) -> None:

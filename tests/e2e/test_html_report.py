@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -84,6 +85,20 @@ def test_nothing_reaches_over_the_edge(page: Page, report: Path, width: int, sch
 
 
 @pytest.mark.parametrize("width", [400, 1280])
+def test_names_of_runs_break_between_words_and_tables_show_that_they_go_on(
+    page: Page, tmp_path: Path, width: int
+) -> None:
+    plain = sample_report()
+    named = [replace(run, name=f"smaller-chunks/{run.name}") for run in plain.runs]
+    (tmp_path / "r.html").write_text(render_html(replace(plain, runs=tuple(named))))
+    page.show(width=width)
+    page.open(tmp_path / "r.html")
+    assert page.value(_BROKEN_NAMES) == []
+    shades = "getComputedStyle(document.querySelector('.wide')).backgroundAttachment"
+    assert page.value(shades) == "local, local, scroll, scroll"
+
+
+@pytest.mark.parametrize("width", [400, 1280])
 def test_letters_of_charts_are_legible_and_do_not_overlap(
     page: Page, report: Path, width: int
 ) -> None:
@@ -130,6 +145,17 @@ def test_the_table_of_queries_sorts_and_filters(page: Page, report: Path) -> Non
 _SMALLEST = """
 Math.min(...[...document.querySelectorAll('svg')].map(
   chart => chart.getBoundingClientRect().width / chart.viewBox.baseVal.width * 12))
+"""
+
+_BROKEN_NAMES = """
+[...document.querySelectorAll('tbody th bdi')].filter(name => name.textContent.startsWith('smaller'))
+  .flatMap(name => [...name.childNodes].filter(part => part.nodeType === 3).flatMap(part =>
+    [...part.textContent.matchAll(/[a-z]+/g)].filter(word => {
+      const range = document.createRange();
+      range.setStart(part, word.index);
+      range.setEnd(part, word.index + word[0].length);
+      return range.getClientRects().length > 1;
+    }).map(word => word[0])))
 """
 
 _OVERLAPPING = """

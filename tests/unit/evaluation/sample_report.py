@@ -70,6 +70,7 @@ def sample_report(queries: int = 40) -> EvalReport:
         no_answer=6,
         unjudged=2,
         unknown_judged=1,
+        unknown_ids=("lost <document>.md",),
         indexes=(
             IndexFacts(
                 configuration="default",
@@ -92,6 +93,7 @@ def sample_report(queries: int = 40) -> EvalReport:
         versions={"sqlindex": "0.1.0", "python": "3.11.7"},
         seed=_SEED,
         rounds=_ROUNDS,
+        warnings=("old: none of its documents is known",),
     )
 
 

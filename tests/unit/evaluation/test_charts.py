@@ -105,6 +105,20 @@ def test_values_below_the_axis_keep_apart() -> None:
     assert rects(drawn(huge))[0][1] >= 80
 
 
+@pytest.mark.parametrize("label", ["default/semantic", "smaller-chunks-without-title/semantic"])
+def test_a_label_is_shown_whole_beside_its_bar_or_above_it(label: str) -> None:
+    svg = of_bars(Bar(label=label, value=0.5), Bar(label="b", value=1.0))
+    assert {label, "b"} <= set(words(svg))
+    spread = drawn(spread_chart("s", "T", "T", [Spread(label, (0.1, 0.7))], shown=shown))
+    assert label in words(spread)
+
+
+@given(text=texts)
+def test_a_text_fits_into_a_column_made_for_it(text: str) -> None:
+    line = " ".join(text.split())
+    assert fitting(line, text_width(line)) == line
+
+
 def test_a_waterfall_counts_and_sorts_the_differences() -> None:
     svg = drawn(waterfall("w", "Title", "Told", [-0.5, 1.0, 0.0, 0.5, 0.0], shown=shown))
     assert "2 better · 2 equal · 1 worse" in words(svg)

@@ -22,7 +22,7 @@ TAGS = frozenset(
         r"\w+",
         """
 html head meta title style body main h1 h2 h3 section p dl dt dd bdi div table thead tbody tr th td small
-figure svg desc text g rect path circle details summary script
+figure svg desc text g rect path circle details summary script wbr
 """,
     )
 )
@@ -126,6 +126,8 @@ def test_hashes_versions_and_settings_are_told(read: _Reader) -> None:
     text = " ".join(read.text)
     for expected in (
         "a" * 64, "b" * 64, "c" * 64, "python 3.11.7", "max_chunk_chars = 1200", "generation 3",
+        "1 of the relevant documents, which nobody can find: lost <document>.md",
+        "old: none of its documents is known",
         "1 documents refused", "4 texts cut", "3.2 s; 70 texts embedded, 2 chunks reused",
     ):  # fmt: skip
         assert expected in text

@@ -47,7 +47,10 @@ def test_hits_and_judgements_have_the_same_names(snapshot: Snapshot) -> None:
         "q": {"news:both": 2, "notes:only#1": 1, "only#1": 3, "gone": 1, "lost": 0}
     }
     assert judged.queries["q"].sufficient == (frozenset({"only#1", "gone"}),)
-    assert names.unknown(judged.qrels) == 2
+    assert names.unknown(judged.qrels) == ("notes:only#1", "gone")
+    assert names.unknown({"q": {"gone": 1}, "r": {"gone": 2, "lost": 1}}) == ("gone", "lost")
+    named = ["only#1", "news:both", "news:only#1", "both", "gone"]
+    assert [name for name in named if names.has(name)] == ["only#1", "news:both"]
 
 
 def test_an_ambiguous_id_is_refused_with_the_names_to_choose_from(snapshot: Snapshot) -> None:
