@@ -192,11 +192,10 @@ def _grades(lines: Lines, queries: Mapping[str, JudgedQuery]) -> dict[str, dict[
 
 
 def _columns(lines: Lines, line: str) -> tuple[str, str, str]:
-    columns = line.split("\t") if "\t" in line else line.split()
-    if "\t" in line and len(columns) == 3:
+    columns = line.split("\t")
+    if len(columns) == 3:
         return columns[0], columns[1], columns[2]
-    if len(columns) != 4 and len(line.split()) == 4:
-        columns = line.split()
+    columns = [column.strip() for column in columns] if len(columns) == 4 else line.split()
     if len(columns) == 4:
         return columns[0], columns[2], columns[3]
     raise lines.error(
