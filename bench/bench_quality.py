@@ -1,0 +1,112 @@
+"""Retrieval quality on every judged set, in every mode and configuration, beside the saved values."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+
+from bench.figures import Figure, reported
+from bench.quality import golden
+from bench.quality.kept import KeptQueryVectors, Runs, code_digest, kept_runs
+from bench.quality.sets import JudgedSet, judged_sets
+from sqlindex.embedding.minilm import MiniLMEmbedder
+from sqlindex.embedding.staged import require_staged
+from sqlindex.evaluation.configurations import DEFAULT_CONFIGURATION, parse_configuration
+from sqlindex.evaluation.evaluate import EvalOptions, evaluate
+from sqlindex.evaluation.report import EvalReport
+from sqlindex.model.requests import MODES
+
+MEASURES = ("nDCG@10", "R@100", "MRR")
+DEFAULT = DEFAULT_CONFIGURATION.name
+CONFIGURATIONS = (
+    DEFAULT_CONFIGURATION,
+    parse_configuration("flat=title_weight=1,headings_weight=1,path_weight=1"),
+)
+"""What is compared on every set: the defaults, and one weight for all fields."""
+
+WORST = 5
+"""Queries told of a set: those that lost most."""
+
+
+def run(n: int | None) -> Iterator[Figure]:
+    """Evaluate each set on its first `n` queries; all by default.
+
+    Kept in the user's cache are the indexes, the vectors of queries, and the results of each set
+    until the code, the model or the set changes: the first run embeds all corpora (about an hour),
+    later ones take minutes, or seconds if nothing changed.
+    """
+    embedder = MiniLMEmbedder(require_staged("minilm"))
+    inputs = (n, embedder.identity, CONFIGURATIONS, MEASURES, code_digest())
+    try:
+        for one in judged_sets():
+            print(f"{one.name} …", file=sys.stderr, flush=True)
+            vectors = KeptQueryVectors(embedder, one.name)
+
+            def measured(one: JudgedSet = one, vectors: KeptQueryVectors = vectors) -> EvalReport:
+                options = EvalOptions(MEASURES, limit_queries=n)
+                return evaluate(
+                    one.folder,
+                    embedder=vectors,
+                    queries=one.queries,
+                    configurations=CONFIGURATIONS,
+                    options=options,
+                )
+
+            runs = kept_runs(one, inputs, measured)
+            vectors.save()
+            yield from _figures(one.name, runs)
+            yield from _beside_golden(one.name, runs)
+    finally:
+        embedder.close()
+
+
+def _name(configuration: str, mode: str) -> str:
+    return f"{configuration}/{mode}"
+
+
+def _figures(name: str, runs: Runs) -> Iterator[Figure]:
+    for configuration in CONFIGURATIONS:
+        for mode in MODES:
+            found = runs[_name(configuration.name, mode)]
+            label = mode if configuration.name == DEFAULT else _name(configuration.name, mode)
+            queries = len(found["queries"])
+            for measure, value in found["means"].items():
+                bounds = (found["low"], found["high"]) if measure == MEASURES[0] else None
+                yield Figure(
+                    figure=f"quality.{name}.{label}.{measure}",
+                    value=value,
+                    unit="mean",
+                    n=queries,
+                    bounds=bounds,
+                )
+
+
+def _beside_golden(name: str, runs: Runs) -> Iterator[Figure]:
+    """How many queries lost and gained since the values were saved; the worst ones are told."""
+    saved = golden.read(name)
+    if saved is None:
+        return
+    now = golden.golden_of({mode: runs[_name(DEFAULT, mode)] for mode in MODES})
+    changed = list(golden.changes(saved, now))
+    for mode in MODES:
+        differences = [one.difference for one in changed if one.mode == mode]
+        for what, count in (
+            ("lost", sum(d < 0 for d in differences)),
+            ("gained", sum(d > 0 for d in differences)),
+        ):
+            yield reported(f"quality.{name}.{mode}.{what}", count, "queries", len(now))
+    for one in changed[:WORST]:
+        if one.difference < 0:
+            print(
+                f"{name}, {one.mode}: query {one.query_id} from {one.before.ndcg} "
+                f"(first relevant at {one.before.rank}) to {one.after.ndcg} ({one.after.rank})",
+                file=sys.stderr,
+            )
+
+
+def saved(figures: Sequence[Figure], n: int | None) -> None:
+    """Save each query's values as golden, of a run over all queries."""
+    if n is not None:
+        return
+    embedder = MiniLMEmbedder(require_staged("minilm"))
+    embedder.close()
