@@ -47,7 +47,11 @@ def save(name: str, n: int | None, figures: Sequence[Figure], load: float) -> Pa
         "seed": SEED,
         "size": n,
         "figures": [
-            {**figure.to_json(), "repeats": [rounded(value) for value in figure.repeats]}
+            {
+                **figure.to_json(),
+                "repeats": [rounded(value) for value in figure.repeats],
+                **({"details": figure.details} if figure.details else {}),
+            }
             for figure in figures
         ],
     }
