@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 
-from bench.figures import Figure, reported
+from bench.figures import Figure, aligned, reported
 from bench.quality import golden
 from bench.quality.kept import KeptQueryVectors, Runs, code_digest, kept_runs
 from bench.quality.sets import JudgedSet, judged_sets
@@ -32,9 +32,22 @@ def run(n: int | None) -> Iterator[Figure]:
     """Evaluate each set on its first `n` queries; all by default.
 
     Kept in the user's cache are the indexes, the vectors of queries, and the results of each set
-    until the code, the model or the set changes: the first run embeds all corpora (about an hour),
-    later ones take minutes, or seconds if nothing changed.
+    until the code, the model or the set changes: the first run embeds all corpora (about half an
+    hour), later ones take minutes, or seconds if nothing changed.
     """
+    for name, runs in _runs_of_sets(n):
+        yield from _figures(name, runs)
+        yield from _beside_golden(name, runs)
+
+
+def on_save(n: int | None) -> None:
+    """Save each query's values too, if all were asked."""
+    if n is None:
+        for name, runs in _runs_of_sets(n):
+            golden.write(name, _default_values(runs))
+
+
+def _runs_of_sets(n: int | None) -> Iterator[tuple[str, Runs]]:
     embedder = MiniLMEmbedder(require_staged("minilm"))
     inputs = (n, embedder.identity, CONFIGURATIONS, MEASURES, code_digest())
     try:
@@ -43,19 +56,16 @@ def run(n: int | None) -> Iterator[Figure]:
             vectors = KeptQueryVectors(embedder, one.name)
 
             def measured(one: JudgedSet = one, vectors: KeptQueryVectors = vectors) -> EvalReport:
-                options = EvalOptions(MEASURES, limit_queries=n)
                 return evaluate(
                     one.folder,
                     embedder=vectors,
                     queries=one.queries,
                     configurations=CONFIGURATIONS,
-                    options=options,
+                    options=EvalOptions(MEASURES, limit_queries=n),
                 )
 
-            runs = kept_runs(one, inputs, measured)
+            yield one.name, kept_runs(one, inputs, measured)
             vectors.save()
-            yield from _figures(one.name, runs)
-            yield from _beside_golden(one.name, runs)
     finally:
         embedder.close()
 
@@ -86,7 +96,7 @@ def _beside_golden(name: str, runs: Runs) -> Iterator[Figure]:
     saved = golden.read(name)
     if saved is None:
         return
-    now = golden.golden_of({mode: runs[_name(DEFAULT, mode)] for mode in MODES})
+    now = _default_values(runs)
     changed = list(golden.changes(saved, now))
     for mode in MODES:
         differences = [one.difference for one in changed if one.mode == mode]
@@ -104,9 +114,22 @@ def _beside_golden(name: str, runs: Runs) -> Iterator[Figure]:
             )
 
 
-def saved(figures: Sequence[Figure], n: int | None) -> None:
-    """Save each query's values as golden, of a run over all queries."""
-    if n is not None:
-        return
-    embedder = MiniLMEmbedder(require_staged("minilm"))
-    embedder.close()
+def _default_values(runs: Runs) -> golden.Golden:
+    return golden.golden_of({mode: runs[_name(DEFAULT, mode)] for mode in MODES})
+
+
+def render(figures: Sequence[Figure]) -> str:
+    """A line for each set and run: nDCG@10 with its bounds, the other means, lost and gained queries."""
+    rows: dict[str, dict[str, Figure]] = {}
+    for figure in figures:
+        row, _, column = figure.figure.removeprefix("quality.").rpartition(".")
+        rows.setdefault(row, {})[column] = figure
+    head = ("set and mode", "queries", "nDCG@10", "95 %", "R@100", "MRR", "lost", "gained")
+    lines: list[Sequence[str]] = [head]
+    for row, found in rows.items():
+        first = found[MEASURES[0]]
+        low, high = first.bounds or (0.0, 0.0)
+        means = [f"{found[name].value:.4f}" for name in MEASURES]
+        moved = [f"{found[name].value:.0f}" if name in found else "" for name in ("lost", "gained")]
+        lines.append((row, str(first.n), means[0], f"{low:.3f} … {high:.3f}", *means[1:], *moved))
+    return aligned(lines)

@@ -23,6 +23,7 @@ class Figure:
         baseline: the floor or the other side of a ratio, measured in the same run, or None.
         n: size: files, chunks, documents or queries, as the benchmark says.
         repeats: each measurement behind the value; saved, not printed.
+        bounds: 95 % bounds of the value, if it has any; saved, not printed.
         details: what explains the value; saved, not printed.
     """
 
@@ -34,6 +35,7 @@ class Figure:
     sense: Sense | None = None
     baseline: float | None = None
     repeats: tuple[float, ...] = ()
+    bounds: tuple[float, float] | None = None
     details: Mapping[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -109,6 +111,11 @@ def render(figures: Sequence[Figure]) -> str:
                 str(figure.n),
             )
         )
+    return aligned(rows)
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> str:
+    """Rows of cells as lines of columns."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

@@ -50,6 +50,9 @@ def save(name: str, n: int | None, figures: Sequence[Figure], load: float) -> Pa
             {
                 **figure.to_json(),
                 "repeats": [rounded(value) for value in figure.repeats],
+                **(
+                    {} if figure.bounds is None else {"bounds": [rounded(b) for b in figure.bounds]}
+                ),
                 **({"details": figure.details} if figure.details else {}),
             }
             for figure in figures

@@ -20,7 +20,9 @@ Run = Callable[..., Iterable[Figure]]
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """A benchmark: its module has `run(n)`, which yields figures, and may have its own `render`.
+    """A benchmark: its module has `run(n)`, which yields figures.
+
+    It may have a `render` of its own, and `on_save(n)` for what is saved besides the figures.
 
     With `has_peers`, `run` takes `quick` and `only` (names of peers), too.
     """
@@ -55,6 +57,9 @@ BENCHMARKS = {
     ),
     "scifact": Benchmark(
         "bench.bench_scifact", "queries", "retrieval quality, checked by an independent computation"
+    ),
+    "quality": Benchmark(
+        "bench.bench_quality", "queries", "every judged set in every mode, beside saved values"
     ),
     "peers": Benchmark(
         "bench.bench_peers", "texts", "sqlindex beside seven other engines", has_peers=True
@@ -92,6 +97,8 @@ def main(arguments: Sequence[str]) -> int:
     if not options.json:
         print(getattr(module, "render", render)(figures))
     if options.save:
+        if on_save := getattr(module, "on_save", None):
+            on_save(options.n)
         print(f"saved {save(options.name, options.n, figures, load)}", file=sys.stderr)
         write_page()
     return 1 if any(figure.holds is False for figure in figures) else 0

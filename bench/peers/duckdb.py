@@ -46,7 +46,9 @@ class DuckDb(Driver):
         self._db.execute("LOAD fts")
 
     def rebuild(self, texts: Sequence[str], vectors: Vectors) -> None:
-        self._db.execute("CREATE OR REPLACE TABLE d(id INTEGER PRIMARY KEY, body TEXT, e FLOAT[384])")
+        self._db.execute(
+            "CREATE OR REPLACE TABLE d(id INTEGER PRIMARY KEY, body TEXT, e FLOAT[384])"
+        )
         self._insert(texts, vectors)
         self._db.execute(_INDEX)
 

@@ -40,9 +40,7 @@ def code_digest() -> str:
     return digest.hexdigest()
 
 
-def kept_runs(
-    one: JudgedSet, inputs: Sequence[object], evaluate: Callable[[], EvalReport]
-) -> Runs:
+def kept_runs(one: JudgedSet, inputs: Sequence[object], evaluate: Callable[[], EvalReport]) -> Runs:
     """The runs of a set: kept ones if the set and the inputs are the same, else made now.
 
     Args:
@@ -79,7 +77,7 @@ class KeptQueryVectors:
 
     def __init__(self, embedder: Embedder, name: str) -> None:
         """Args:
-            name: of the set; each has a file of its own.
+        name: of the set; each has a file of its own.
         """
         import numpy as np
 
