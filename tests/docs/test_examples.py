@@ -20,6 +20,7 @@ PAGES = (
     pytest.param("docs/how-to/inspect-with-sql.md", marks=pytest.mark.req("D-6")),
     pytest.param("docs/how-to/index-folders.md", marks=pytest.mark.req("A-2", "A-3", "A-13")),
     pytest.param("docs/how-to/purge-a-document.md", marks=pytest.mark.req("D-13")),
+    pytest.param("docs/how-to/keep-retrieval-and-answers-apart.md", marks=pytest.mark.req("A-35")),
     "docs/how-to/refresh-unattended.md",
     "docs/how-to/run-offline.md",
     pytest.param("docs/how-to/time-travel.md", marks=pytest.mark.req("D-2")),
