@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from bench.about import ABOUT, HEAD
+from bench.earlier_page import earlier_page
 from bench.machine import RESULTS, ROOT
 from bench.plots import plots
 
 REFERENCE = ROOT / "docs" / "reference"
 PAGE = "benchmarks.md"
+EARLIER = "earlier-systems.md"
 PLOTS = "plots"
 
 
@@ -28,14 +30,18 @@ def write_page(folder: Path = REFERENCE) -> None:
 
 
 def page_files() -> dict[str, str]:
-    """Text of the page and of each plot for the results that are saved, by path from its folder."""
+    """Text of the pages and of each plot for the results that are saved, by path from their folder."""
     results = [
         (path, json.loads(path.read_text(encoding="utf-8"))) for path in RESULTS.glob("*.json")
     ]
+    files: dict[str, str] = {}
+    for at, (_, result) in enumerate(results):
+        if result["benchmark"] == "earlier":
+            files[EARLIER] = earlier_page(results.pop(at)[1])
+            break
     order = list(ABOUT)
     results.sort(key=lambda pair: (order.index(pair[1]["benchmark"]), pair[0].name))
     sections = [HEAD]
-    files: dict[str, str] = {}
     for path, result in results:
         drawn = {f"{PLOTS}/{path.stem}-{plot.name}.svg": plot for plot in plots(result)}
         images = [f"![{plot.alt}]({name})" for name, plot in drawn.items()]

@@ -61,6 +61,9 @@ BENCHMARKS = {
     "quality": Benchmark(
         "bench.bench_quality", "queries", "every judged set in every mode, beside saved values"
     ),
+    "earlier": Benchmark(
+        "bench.bench_earlier", "chunks", "what earlier systems published, measured here"
+    ),
     "peers": Benchmark(
         "bench.bench_peers", "texts", "sqlindex beside seven other engines", has_peers=True
     ),
