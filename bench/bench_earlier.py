@@ -15,7 +15,8 @@ from bench.rules import JUDGED as RULES
 from bench.rules import write_rules
 from sqlindex.embedding.minilm import MiniLMEmbedder
 from sqlindex.embedding.staged import require_staged
-from sqlindex.evaluation.evaluate import EvalOptions, evaluate
+from sqlindex.evaluation.evaluate import evaluate
+from sqlindex.evaluation.options import EvalOptions
 from sqlindex.evaluation.report import EvalReport, RunResult
 from sqlindex.model.requests import MODES
 from sqlindex.ports import Embedder

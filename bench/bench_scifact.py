@@ -11,7 +11,8 @@ from sqlindex.embedding.minilm import MiniLMEmbedder
 from sqlindex.embedding.staged import require_staged
 from sqlindex.evaluation.beir import read_collection
 from sqlindex.evaluation.collection_index import default_index_path
-from sqlindex.evaluation.evaluate import EvalOptions, evaluate
+from sqlindex.evaluation.evaluate import evaluate
+from sqlindex.evaluation.options import EvalOptions
 
 COLLECTION = "scifact-train"
 DIFFERENCE_LIMIT = 0.001

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from bench.about import ABOUT, HEAD
 from bench.earlier_page import earlier_page
 from bench.machine import RESULTS, ROOT
 from bench.plots import plots
+from bench.quality.table import quality_table
 
 REFERENCE = ROOT / "docs" / "reference"
 PAGE = "benchmarks.md"
@@ -60,12 +61,14 @@ def _section(path: Path, result: Mapping[str, Any], images: list[str]) -> Iterat
     yield f"All repeats: [{path.name}](../../bench/results/{path.name})."
     for image in images:
         yield from ("", image)
-    yield from (
-        "",
-        "| figure | value | range | limit | holds | baseline | n |",
-        "|---|---|---|---|---|---|---|",
-        *map(_row, result["figures"]),
-    )
+    yield ""
+    yield from _TABLES.get(name, _table)(result)
+
+
+def _table(result: Mapping[str, Any]) -> Iterator[str]:
+    yield "| figure | value | range | limit | holds | baseline | n |"
+    yield "|---|---|---|---|---|---|---|"
+    yield from map(_row, result["figures"])
 
 
 def _row(figure: Mapping[str, Any]) -> str:
@@ -74,13 +77,16 @@ def _row(figure: Mapping[str, Any]) -> str:
     limit = "" if figure["limit"] is None else f"{figure['sense']} {figure['limit']:g}"
     holds = {None: "", True: "yes", False: "**no**"}[figure["holds"]]
     baseline = "" if figure["baseline"] is None else _number(figure["baseline"])
-    value = f"{_number(figure['value'])} {figure['unit']}"
+    value = "–" if figure["value"] is None else f"{_number(figure['value'])} {figure['unit']}"
     return f"| {figure['figure']} | {value} | {span} | {limit} | {holds} | {baseline} | {figure['n']:,} |"
 
 
 def _number(value: float) -> str:
     """Four digits, more where they stand before the point."""
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+_TABLES: Mapping[str, Callable[[Mapping[str, Any]], Iterator[str]]] = {"quality": quality_table}
 
 
 if __name__ == "__main__":

@@ -14,6 +14,9 @@ Figures = Mapping[str, Mapping[str, Any]]
 
 _MODES = ("lexical", "semantic", "hybrid")
 
+_SETS = 6
+"""Judged sets in one plot: more would be taller than a screen."""
+
 
 @dataclass(frozen=True, slots=True)
 class Plot:
@@ -140,6 +143,45 @@ def _scifact(figures: Figures) -> Iterator[Plot]:
     yield from _plot("latency", "Time of a search on SciFact", alt, groups, _unit("ms"))
 
 
+def _quality(figures: Figures) -> Iterator[Plot]:
+    sets = list(dict.fromkeys(name.split(".")[1] for name in figures))
+    alt = "nDCG@10 of each mode on judged sets, with 95 % bounds"
+    for at in range(0, len(sets), _SETS):
+        groups = [
+            Group(
+                name, _bars(figures, [(mode, f"quality.{name}.{mode}.nDCG@10") for mode in _MODES])
+            )
+            for name in sets[at : at + _SETS]
+        ]
+        yield from _plot(f"sets-{at // _SETS + 1}", "nDCG@10", alt, groups, _share, top=1.0)
+
+
+def _peers(figures: Figures) -> Iterator[Plot]:
+    peers = list(dict.fromkeys(name.split(".")[1] for name in figures))
+    labels = [peer.replace("_", "-") for peer in peers]
+
+    def group(title: str, figure: str) -> Group:
+        """All peers in one order, so that each keeps its colour; those without a value are told."""
+        measured = [figures.get(f"peers.{peer}.{figure}") for peer in peers]
+        bars = tuple(
+            Bar(label=label, value=None) if found is None else _bar(label, found)
+            for label, found in zip(labels, measured, strict=True)
+        )
+        return Group(title, bars if any(measured) else ())
+
+    modes = ("lexical", "vector", "hybrid")
+    alt = "nDCG@10 of sqlindex and its peers in each mode, on the same texts, vectors and questions"
+    quality = [group(mode, f"{mode}.ndcg") for mode in modes]
+    yield from _plot("quality", "nDCG@10", alt, quality, _share, top=1.0)
+    alt = "Time of half of the searches of sqlindex and its peers in each mode"
+    latency = [group(mode, f"{mode}.p50") for mode in modes]
+    yield from _plot("latency", "Time of a search, p50", alt, latency, _unit("ms"))
+    alt = "Time that sqlindex and its peers take to build from the same texts and vectors"
+    yield from _plot("build", "Build", alt, [group("", "build")], _unit("s"))
+    alt = "Time until a changed text is found, for sqlindex and its peers"
+    yield from _plot("change", "Text changed → found", alt, [group("", "replace")], _unit("ms"))
+
+
 _PLOTS: Mapping[str, Callable[[Figures], Iterator[Plot]]] = {
     "index": _index,
     "folder": _folder,
@@ -149,6 +191,8 @@ _PLOTS: Mapping[str, Callable[[Figures], Iterator[Plot]]] = {
     "search": _search,
     "spans": _spans,
     "scifact": _scifact,
+    "quality": _quality,
+    "peers": _peers,
 }
 
 
@@ -182,14 +226,13 @@ def _beside_baseline(figures: Figures, name: str, label: str, floor: str) -> tup
 
 
 def _bar(label: str, figure: Mapping[str, Any]) -> Bar:
-    """With a whisker over the repeats, if there are some, a twentieth at each end left out."""
-    repeats = sorted(figure["repeats"])
-    if len(repeats) < 3:
-        return Bar(label=label, value=figure["value"])
-    out = len(repeats) // 20
-    return Bar(
-        label=label, value=figure["value"], low=repeats[out], high=repeats[len(repeats) - 1 - out]
-    )
+    """With a whisker over its bounds or else its repeats, a twentieth of them left out at each end."""
+    value, repeats = figure["value"], sorted(figure["repeats"])
+    low, high = figure.get("bounds") or (None, None)
+    if low is None and len(repeats) > 2:
+        out = len(repeats) // 20
+        low, high = repeats[out], repeats[len(repeats) - 1 - out]
+    return Bar(label=label, value=value, low=low, high=high)
 
 
 def _unit(unit: str) -> Callable[[float], str]:

@@ -47,13 +47,17 @@ def path_of(name: str) -> Path:
     return FOLDER / f"{name}.tsv"
 
 
+def value_of(ndcg: float | None, rank: int | None) -> Value:
+    """A query's value as it is saved."""
+    return Value(f"{ndcg or 0.0:.4f}", _MISSING if rank is None else str(rank))
+
+
 def golden_of(runs: Mapping[str, Any], modes: Sequence[str] = MODES) -> Golden:
     """The values of runs that are named as their modes."""
     found: Golden = {}
     for mode in modes:
         for query_id, (ndcg, rank) in runs[mode]["queries"].items():
-            value = Value(f"{ndcg:.4f}", _MISSING if rank is None else str(rank))
-            found.setdefault(query_id, {})[mode] = value
+            found.setdefault(query_id, {})[mode] = value_of(ndcg, rank)
     return found
 
 

@@ -16,8 +16,8 @@ from sqlindex.model.requests import MODES, Mode
 
 if TYPE_CHECKING:
     from sqlindex.evaluation.configurations import Configuration
-    from sqlindex.evaluation.evaluate import EvalOptions
     from sqlindex.evaluation.judgements import Judgements
+    from sqlindex.evaluation.options import EvalOptions
     from sqlindex.evaluation.report import EvalReport, Level
     from sqlindex.ports import Embedder
 
@@ -134,12 +134,12 @@ def command(
     so another run embeds nothing again. Without FOLDER, --queries and --qrels judge the index of --db,
     or the saved runs of --run.
     """
-    from sqlindex.evaluation.evaluate import EvalOptions, evaluate, evaluate_runs
-    from sqlindex.evaluation.measures import parse_measure
+    from sqlindex.evaluation.evaluate import evaluate, evaluate_runs
+    from sqlindex.evaluation.options import EvalOptions
 
     _require_one_subject(folder, db, queries, qrels, runs, at)
     options = EvalOptions(
-        measures=tuple(dict.fromkeys(map(parse_measure, measures))) or None,
+        measures=measures or None,
         level=level,
         depth=depth or None,
         limit_queries=limit_queries,

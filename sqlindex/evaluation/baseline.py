@@ -12,72 +12,49 @@ from sqlindex.evaluation.compare import compare
 from sqlindex.evaluation.measures import measure_run
 from sqlindex.evaluation.report import SCHEMA, Comparison, Level, RunResult, Values
 from sqlindex.evaluation.results import Judged
+from sqlindex.evaluation.runs import Run
 from sqlindex.evaluation.trec import read_run
 
 _HINT = "a TREC run file, or what 'sqlindex eval --json' printed"
 
 
 @dataclass(frozen=True, slots=True)
-class _SavedRun:
+class SavedRun:
+    """A run of an earlier report.
+
+    Attributes:
+        name, mode: as in the report.
+        by_query: its values.
+    """
+
     name: str
     mode: str | None
     by_query: Mapping[str, Values]
 
 
-def compare_with_baseline(
-    path: Path, runs: Sequence[RunResult], judged: Judged, *, level: Level, qrels_sha256: str
-) -> tuple[Comparison, ...]:
-    """Compare each run with that of a baseline: of the same name, else mode, else its only one.
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """A baseline as it was read.
 
-    A run file is measured with the judgements of now. Of a report its values are taken; so it must
-    have the same qrels and level.
+    Attributes:
+        name: of its file.
+        run: the rankings of a run file, or None for a report.
+        saved: the runs of a report.
+    """
 
-    Args:
-        path: a TREC run, or the JSON of a report.
+    name: str
+    run: Run | None
+    saved: tuple[SavedRun, ...] = ()
+
+
+def read_baseline(path: Path, *, level: Level, qrels_sha256: str) -> Baseline:
+    """Read a TREC run, or the JSON of a report, whose level and qrels must be those of now.
 
     Raises:
-        UsageError: it is neither, or nothing in it can be compared.
+        UsageError: it is neither, or was measured otherwise.
     """
-    saved = _read(path, judged, level, qrels_sha256)
-    found = []
-    for run in runs:
-        before = _counterpart(run, saved)
-        if before is not None:
-            name = f"{path.name}: {before.name}" if before.mode else path.name
-            found.append(
-                compare(
-                    (name, before.by_query),
-                    (run.name, run.by_query),
-                    judged.measures,
-                    is_baseline=True,
-                )
-            )
-    if not any(comparison.differences for comparison in found):
-        raise UsageError(
-            f"{path} has no run with the modes, queries and measures of this evaluation",
-            hint="evaluate the same queries in a mode that it has",
-        )
-    return tuple(found)
-
-
-def _counterpart(run: RunResult, saved: Sequence[_SavedRun]) -> _SavedRun | None:
-    of_name = [other for other in saved if other.name == run.name]
-    of_mode = [other for other in saved if other.mode is not None and other.mode == run.mode]
-    only = saved if len(saved) == 1 else ()
-    return next(iter([*of_name, *of_mode, *only]), None)
-
-
-def _read(path: Path, judged: Judged, level: Level, qrels_sha256: str) -> list[_SavedRun]:
     if not _is_json(path):
-        measured = measure_run(
-            judged.qrels,
-            read_run(path),
-            [query.id for query in judged.answerable],
-            judged.measures,
-            sufficient={query.id: query.sufficient for query in judged.queries},
-            document_of=judged.document_of,
-        )
-        return [_SavedRun(path.stem, None, measured.by_query)]
+        return Baseline(path.name, read_run(path))
     try:
         report = json.loads(path.read_text(encoding="utf-8"))
         if report["schema"] != SCHEMA:
@@ -90,9 +67,61 @@ def _read(path: Path, judged: Judged, level: Level, qrels_sha256: str) -> list[_
                 f"{path} was measured with other judgements, or on the other level",
                 hint="compare reports of the same qrels, or saved runs",
             )
-        return [_SavedRun(run["name"], run["mode"], run["by_query"]) for run in report["runs"]]
+        saved = (SavedRun(run["name"], run["mode"], run["by_query"]) for run in report["runs"])
+        return Baseline(path.name, None, tuple(saved))
     except (OSError, ValueError, KeyError, TypeError) as exc:
         raise UsageError(f"{path} is no report of an evaluation: {exc}", hint=_HINT) from exc
+
+
+def compare_with_baseline(
+    baseline: Baseline, runs: Sequence[RunResult], judged: Judged
+) -> tuple[Comparison, ...]:
+    """Compare each run with that of the baseline: of the same name, else mode, else its only one.
+
+    A run file is measured with the judgements of now; a report's values are taken as they are.
+
+    Raises:
+        UsageError: nothing in it can be compared.
+    """
+    saved = baseline.saved if baseline.run is None else (_measured(baseline, judged),)
+    found = []
+    for run in runs:
+        before = _counterpart(run, saved)
+        if before is not None:
+            name = f"{baseline.name}: {before.name}" if baseline.saved else baseline.name
+            found.append(
+                compare(
+                    (name, before.by_query),
+                    (run.name, run.by_query),
+                    judged.measures,
+                    is_baseline=True,
+                )
+            )
+    if not any(comparison.differences for comparison in found):
+        raise UsageError(
+            f"{baseline.name} has no run with the modes, queries and measures of this evaluation",
+            hint="evaluate the same queries in a mode that it has",
+        )
+    return tuple(found)
+
+
+def _measured(baseline: Baseline, judged: Judged) -> SavedRun:
+    measured = measure_run(
+        judged.qrels,
+        baseline.run or {},
+        [query.id for query in judged.answerable],
+        judged.measures,
+        sufficient={query.id: query.sufficient for query in judged.queries},
+        document_of=judged.document_of,
+    )
+    return SavedRun(baseline.name, None, measured.by_query)
+
+
+def _counterpart(run: RunResult, saved: Sequence[SavedRun]) -> SavedRun | None:
+    of_name = [other for other in saved if other.name == run.name]
+    of_mode = [other for other in saved if other.mode is not None and other.mode == run.mode]
+    only = saved if len(saved) == 1 else ()
+    return next(iter([*of_name, *of_mode, *only]), None)
 
 
 def _is_json(path: Path) -> bool:

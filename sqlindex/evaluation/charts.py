@@ -29,7 +29,7 @@ from sqlindex.evaluation.canvas import (
 from sqlindex.evaluation.lettering import escaped, fitting
 
 _BAR = 12
-_COLOURS = 6
+_COLOURS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

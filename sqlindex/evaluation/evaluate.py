@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Sequence
-from contextlib import suppress
-from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from sqlindex.cancellation import NEVER, CancelToken
 from sqlindex.errors import EmbedderRequiredError, UsageError
-from sqlindex.evaluation.baseline import compare_with_baseline
+from sqlindex.evaluation.assemble import assembled_report
+from sqlindex.evaluation.baseline import Baseline, read_baseline
 from sqlindex.evaluation.beir import read_collection
 from sqlindex.evaluation.collection_index import bring_up_to_date, default_index_path
-from sqlindex.evaluation.compare import compare_all
 from sqlindex.evaluation.configurations import (
     DEFAULT_CONFIGURATION,
     Configuration,
@@ -22,55 +18,19 @@ from sqlindex.evaluation.configurations import (
 )
 from sqlindex.evaluation.judgements import Judgements
 from sqlindex.evaluation.measures import MEASURES, SUFFICIENT_MEASURES, measure_run
+from sqlindex.evaluation.options import EvalOptions
 from sqlindex.evaluation.query_vectors import QueryVectors
 from sqlindex.evaluation.report import (
-    LEVELS,
     EvalReport,
     IndexFacts,
-    Level,
-    QueryEmbedding,
-    RunResult,
 )
-from sqlindex.evaluation.results import ROUNDS, SEED, Judged, queries_to_run, result_of
-from sqlindex.evaluation.runs import DEFAULT_DEPTH, Answer
+from sqlindex.evaluation.results import Judged, queries_to_run, result_of
+from sqlindex.evaluation.runs import Answer
 from sqlindex.evaluation.search_stage import Found, SearchStage
 from sqlindex.evaluation.trec import read_run
 from sqlindex.indexing.report import ProgressSink, no_progress
 from sqlindex.model.requests import MODES, Mode
 from sqlindex.ports import Embedder
-from sqlindex.store.driver import driver_name, sqlite_version
-
-
-@dataclass(frozen=True, slots=True)
-class EvalOptions:
-    """What is measured, and with what it is compared.
-
-    Attributes:
-        measures: canonical names, see `measures.parse_measure`; the usual ones if None.
-        level: rank documents (chunks are reduced to them before every cutoff), or chunks, of which
-            each one of a relevant document is relevant.
-        depth: of the rankings; None for to their ends.
-        limit_queries: only the first queries of the file; at least 1.
-        baseline: a TREC run, or the JSON of an earlier report, to compare with.
-        save_runs: a folder for a TREC run file of each run, and the qrels beside them.
-    """
-
-    measures: tuple[str, ...] | None = None
-    level: Level = "document"
-    depth: int | None = DEFAULT_DEPTH
-    limit_queries: int | None = None
-    baseline: Path | None = None
-    save_runs: Path | None = None
-
-    def __post_init__(self) -> None:
-        if self.level not in LEVELS:
-            raise ValueError(f"level must be one of {', '.join(LEVELS)}, not {self.level!r}")
-        for name in ("depth", "limit_queries"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ValueError(f"{name} must be at least 1, not {value}")
-        if self.measures is not None and not self.measures:
-            raise ValueError("measures must name at least one")
 
 
 def evaluate(
@@ -111,25 +71,26 @@ def evaluate(
     """
     _check(modes, embedder, configurations)
     collection = read_collection(folder, queries=queries, qrels=qrels)
-    used = None if all(mode == "lexical" for mode in modes) else embedder
+    stage = _stage(
+        collection.judgements, modes, embedder, options, configurations, progress, cancel
+    )
     base = index_path or default_index_path(collection)
     facts = [
         bring_up_to_date(
             configuration.index_path(base),
             collection,
             configuration,
-            embedder=used,
+            embedder=None if stage.vectors is None else embedder,
             cancel=cancel or NEVER,
             progress=progress or no_progress,
         )
         for configuration in configurations
     ]
-    stage = _stage(collection.judgements, modes, used, options, configurations, progress, cancel)
     found = [
         stage.search(Path(fact.path), configuration)
         for fact, configuration in zip(facts, configurations, strict=True)
     ]
-    return _report(stage, options, found, facts, corpus_sha256=collection.corpus_sha256)
+    return _report(stage, found, facts, corpus_sha256=collection.corpus_sha256)
 
 
 def evaluate_index(
@@ -169,8 +130,7 @@ def evaluate_index(
                 "not changed",
                 hint="set only how is searched, or evaluate a folder with a corpus",
             )
-    used = None if all(mode == "lexical" for mode in modes) else embedder
-    stage = _stage(judgements, modes, used, options, configurations, progress, cancel)
+    stage = _stage(judgements, modes, embedder, options, configurations, progress, cancel)
     found = [stage.search(path, configuration, at) for configuration in configurations]
     facts = [
         IndexFacts(
@@ -181,7 +141,7 @@ def evaluate_index(
             documents=one.generation.documents,
             refused=0,
             chunks=one.generation.chunks,
-            embedder=None if used is None else one.generation.embedder,
+            embedder=None if stage.vectors is None else one.generation.embedder,
             embedded=0,
             reused=0,
             truncated=0,
@@ -189,7 +149,7 @@ def evaluate_index(
         )
         for one in found
     ]
-    return _report(stage, options, found, facts, corpus_sha256=None)
+    return _report(stage, found, facts, corpus_sha256=None)
 
 
 def evaluate_runs(
@@ -225,8 +185,16 @@ def evaluate_runs(
     for path, name in zip(files, names, strict=True):
         answers = {query_id: Answer.saved(scores) for query_id, scores in read_run(path).items()}
         runs.append(result_of(name, answers, judged))
-    return _assembled(
-        judgements, judged, wanted, runs, depth=None, facts=(), unknown=None, corpus_sha256=None
+    return assembled_report(
+        judgements,
+        judged,
+        runs,
+        baseline=_baseline(wanted, judgements),
+        level=wanted.level,
+        depth=None,
+        facts=(),
+        unknown=None,
+        corpus_sha256=None,
     )
 
 
@@ -254,18 +222,29 @@ def _stage(
     cancel: CancelToken | None,
 ) -> SearchStage:
     wanted = options or EvalOptions()
+    needs_vectors = any(mode != "lexical" for mode in modes)
     return SearchStage(
         judgements=judgements,
+        baseline=_baseline(wanted, judgements),
         modes=tuple(modes),
         measures=_measures(wanted, judgements),
         level=wanted.level,
         depth=wanted.depth,
         limit_queries=wanted.limit_queries,
         save_runs=wanted.save_runs,
-        vectors=None if embedder is None else QueryVectors(embedder),
+        vectors=QueryVectors(embedder) if needs_vectors and embedder is not None else None,
         configurations=tuple(configuration.name for configuration in configurations),
         cancel=cancel or NEVER,
         progress=progress or no_progress,
+    )
+
+
+def _baseline(options: EvalOptions, judgements: Judgements) -> Baseline | None:
+    """The baseline, read before anything is indexed or searched."""
+    if options.baseline is None:
+        return None
+    return read_baseline(
+        options.baseline, level=options.level, qrels_sha256=judgements.qrels_sha256
     )
 
 
@@ -278,75 +257,20 @@ def _measures(options: EvalOptions, judgements: Judgements) -> tuple[str, ...]:
 
 def _report(
     stage: SearchStage,
-    options: EvalOptions | None,
     found: Sequence[Found],
     facts: Sequence[IndexFacts],
     *,
     corpus_sha256: str | None,
 ) -> EvalReport:
-    return _assembled(
+    return assembled_report(
         stage.judgements,
         found[0].judged,
-        options or EvalOptions(),
         [run for one in found for run in one.runs],
+        baseline=stage.baseline,
+        level=stage.level,
         depth=stage.depth,
         facts=facts,
         unknown=found[0].unknown_judged,
         corpus_sha256=corpus_sha256,
         query_embedding=None if stage.vectors is None else stage.vectors.report(),
     )
-
-
-def _assembled(
-    judgements: Judgements,
-    judged: Judged,
-    options: EvalOptions,
-    runs: Sequence[RunResult],
-    *,
-    depth: int | None,
-    facts: Sequence[IndexFacts],
-    unknown: int | None,
-    corpus_sha256: str | None,
-    query_embedding: QueryEmbedding | None = None,
-) -> EvalReport:
-    comparisons = compare_all(runs, judged.measures)
-    if options.baseline is not None:
-        comparisons += compare_with_baseline(
-            options.baseline,
-            runs,
-            judged,
-            level=options.level,
-            qrels_sha256=judgements.qrels_sha256,
-        )
-    answerable, no_answer = len(judgements.answerable), len(judgements.no_answer)
-    return EvalReport(
-        collection=judgements.name,
-        level=options.level,
-        depth=depth,
-        measures=judged.measures,
-        corpus_sha256=corpus_sha256,
-        queries_sha256=judgements.queries_sha256,
-        qrels_sha256=judgements.qrels_sha256,
-        queries=judged.facts,
-        answerable=answerable,
-        no_answer=no_answer,
-        unjudged=len(judgements.queries) - answerable - no_answer,
-        unknown_judged=unknown,
-        indexes=tuple(facts),
-        runs=tuple(runs),
-        comparisons=comparisons,
-        query_embedding=query_embedding,
-        versions=_versions(has_index=bool(facts)),
-        seed=SEED,
-        rounds=ROUNDS,
-    )
-
-
-def _versions(*, has_index: bool) -> dict[str, str]:
-    found = {"python": platform.python_version()}
-    for package in ("sqlindex", "numpy", "ir-measures"):
-        with suppress(PackageNotFoundError):
-            found[package] = version(package)
-    if has_index:
-        found |= {"sqlite": sqlite_version, "driver": driver_name}
-    return found

@@ -120,8 +120,8 @@ def _delta_table(
     rows: list[list[Cell]] = [
         [
             delta.query_id,
-            facts[delta.query_id].text,
             number(delta.difference, "+.3f"),
+            facts[delta.query_id].text,
             number(delta.before),
             number(delta.after),
             *(_rank(run, delta.query_id) for run in sides),
@@ -129,7 +129,7 @@ def _delta_table(
         for delta in deltas
     ]
     ranks = [f"rank in {run.name}" for run in sides]
-    head = ["query", "text", "difference", comparison.before, comparison.after, *ranks]
+    head = ["query", "difference", "text", comparison.before, comparison.after, *ranks]
     return table(f"{title}, {comparison.before} and {comparison.after}", head, rows)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
@@ -50,7 +50,7 @@ def table(
 
     Args:
         label: says what it is to those who do not see it.
-        head: of the columns.
+        head: of the columns; the first cell of each row heads the row.
         sortable: the page's script lets readers sort and filter it.
     """
     if not rows:
@@ -60,7 +60,7 @@ def table(
         f'<th scope="col" class="{kind}">{_shown(title)}</th>'
         for title, kind in zip(head, kinds, strict=True)
     )
-    body = "\n".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
+    body = "\n".join(f"<tr>{''.join(_cells(row))}</tr>" for row in rows)
     kind = ' class="sortable"' if sortable else ""
     return (
         f'<div class="wide" role="region" tabindex="0" aria-label="{escaped(label)}">'
@@ -133,13 +133,17 @@ def _hash(text: str) -> str:
     return f"sha256-{b64encode(sha256(text.encode()).digest()).decode()}"
 
 
-def _cell(cell: Cell) -> str:
-    if isinstance(cell, str):
-        kind = ' class="text"' if len(cell) > _SHORT else ""
-        return f"<td{kind}>{_shown(cell)}</td>"
-    order = "" if cell.value is None else f"{cell.value:.6g}"
-    more = f" <small>{escaped(cell.more)}</small>" if cell.more else ""
-    return f'<td class="number" data-order="{order}">{escaped(cell.shown)}{more}</td>'
+def _cells(row: Sequence[Cell]) -> Iterator[str]:
+    for at, cell in enumerate(row):
+        tag, scope = ("td", "") if at else ("th", ' scope="row"')
+        if isinstance(cell, str):
+            kind = ' class="text"' if len(cell) > _SHORT else ""
+            yield f"<{tag}{scope}{kind}>{_shown(cell)}</{tag}>"
+        else:
+            order = "" if cell.value is None else f"{cell.value:.6g}"
+            more = f" <small>{escaped(cell.more)}</small>" if cell.more else ""
+            shown = f"{escaped(cell.shown)}{more}"
+            yield f'<{tag}{scope} class="number" data-order="{order}">{shown}</{tag}>'
 
 
 def _shown(text: str) -> str:

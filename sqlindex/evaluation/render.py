@@ -39,19 +39,19 @@ def render_markdown(report: EvalReport) -> str:
     for table in tables(report):
         rows = [table.columns, *table.rows]
         cells = ["| " + " | ".join(map(_escaped, row)) + " |" for row in rows]
-        rule = "|---|" + "---:|" * (len(table.columns) - 1)
+        rule = "|" + "".join("---|" if is_left else "---:|" for is_left in table.is_left)
         lines += ["", f"## {_escaped(table.title)}", "", cells[0], rule, *cells[1:]]
     return "\n".join(lines) + "\n"
 
 
 def _aligned(table: Table) -> list[str]:
-    """First column to the left, others to the right, a text of the last column to the left."""
+    """Lines of a table, each column as wide as its longest cell."""
     rows: Sequence[Sequence[str]] = [table.columns, *table.rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(
-            cell.ljust(width) if at == 0 or table.columns[at] == "text" else cell.rjust(width)
-            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
+            cell.ljust(width) if is_left else cell.rjust(width)
+            for cell, width, is_left in zip(row, widths, table.is_left, strict=True)
         ).rstrip()
         for row in rows
     ]

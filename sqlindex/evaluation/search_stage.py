@@ -7,6 +7,7 @@ from pathlib import Path
 
 from sqlindex.cancellation import CancelToken
 from sqlindex.errors import HeadMovedError, LexicalHistoryError
+from sqlindex.evaluation.baseline import Baseline
 from sqlindex.evaluation.configurations import Configuration
 from sqlindex.evaluation.judgements import Judgements
 from sqlindex.evaluation.naming import DocumentNames, document_of_chunk
@@ -45,11 +46,13 @@ class SearchStage:
     """What is the same for all configurations of an evaluation; see `EvalOptions`.
 
     Attributes:
+        baseline: what the report will be compared with.
         vectors: of the queries; None without a mode that needs them.
         configurations: names of all, in the order in which they will be searched.
     """
 
     judgements: Judgements
+    baseline: Baseline | None
     modes: tuple[Mode, ...]
     measures: tuple[str, ...]
     level: Level

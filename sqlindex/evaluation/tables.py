@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from sqlindex.evaluation.report import Comparison, Difference, EvalReport, IndexFacts
+from sqlindex.evaluation.report import Comparison, Difference, EvalReport, IndexFacts, RunResult
 
 SHOWN_DELTAS = 5
 """Queries shown on either side of a comparison: the worst, then the best."""
@@ -19,34 +19,42 @@ class Table:
 
     Attributes:
         title: what it shows.
-        columns: heads; the first column is to the left, others to the right.
+        columns: heads; numbers stand to the right.
         rows: as many cells each as there are heads.
+        labels: how many of the first columns are names, which stand to the left.
     """
 
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    labels: int = 1
+
+    @property
+    def is_left(self) -> tuple[bool, ...]:
+        """For each column, whether it stands to the left: names, and a query's text."""
+        return tuple(at < self.labels or column == "text" for at, column in enumerate(self.columns))
 
 
 def head_lines(report: EvalReport) -> list[str]:
     """What was evaluated, one fact a line."""
-    queries = f"{len(report.queries):,} queries"
     all_queries = report.answerable + report.no_answer
+    queries = _count(all_queries, "query", "queries")
     if len(report.queries) < all_queries:
-        queries = f"{len(report.queries):,} of {all_queries:,} queries"
+        queries = f"{len(report.queries):,} of {queries}"
     lines = [
         _index_line(report.collection, index, queries, is_only=len(report.indexes) == 1)
         for index in report.indexes
     ] or [f"{report.collection}: {queries}"]
     no_answer = sum(not query.is_answerable for query in report.queries)
     if no_answer:
-        lines.append(f"{no_answer:,} of these queries have no answer and are reported apart")
+        lines.append(f"without an answer, reported apart: {_count(no_answer, 'query', 'queries')}")
     if report.unjudged:
-        lines.append(f"{report.unjudged:,} queries have no relevant document and are not run")
+        unjudged = _count(report.unjudged, "query", "queries")
+        lines.append(f"without a relevant document, not run: {unjudged}")
     for index in report.indexes:
         lines += _index_facts(index, is_only=len(report.indexes) == 1)
     if report.unknown_judged:
-        lines.append(f"{report.unknown_judged:,} relevant documents are not in the index")
+        lines.append(f"relevant, but not in the index: {_count(report.unknown_judged, 'document')}")
     if report.level == "chunk":
         lines.append("ranked are chunks; each chunk of a relevant document is relevant")
     return lines
@@ -56,9 +64,9 @@ def tables(report: EvalReport, *, is_brief: bool = False) -> Iterator[Table]:
     """The tables of a report, in order; those without rows are left out.
 
     Args:
-        is_brief: compare runs with each other by the first measure only, not by single queries.
+        is_brief: means without bounds, and runs compared with each other by the first measure only.
     """
-    for table in (_measures(report), _times(report)):
+    for table in (_measures(report, with_bounds=not is_brief), _times(report)):
         if table.rows:
             yield table
     yield from _classes(report)
@@ -81,10 +89,14 @@ def number(value: float | None, digits: int = 4) -> str:
     return "–" if value is None else f"{value:.{digits}f}"
 
 
+def _count(number: int, noun: str, plural: str = "") -> str:
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
 def _index_line(collection: str, index: IndexFacts, queries: str, *, is_only: bool) -> str:
     name = collection if is_only else f"{collection} ({index.configuration})"
     return (
-        f"{name}: {index.documents:,} documents, {index.chunks:,} chunks, {queries}, "
+        f"{name}: {_count(index.documents, 'document')}, {_count(index.chunks, 'chunk')}, {queries}, "
         f"generation {index.generation}"
     )
 
@@ -92,23 +104,33 @@ def _index_line(collection: str, index: IndexFacts, queries: str, *, is_only: bo
 def _index_facts(index: IndexFacts, *, is_only: bool) -> list[str]:
     of = "" if is_only else f"{index.configuration}: "
     lines = []
+    if index.index_s is not None:
+        lines.append(f"{of}index brought up to date in {index.index_s:.1f} s")
     if index.embedder is not None and index.index_s is not None:
         lines.append(
-            f"{of}{index.embedded:,} texts embedded, {index.reused:,} chunks reused a vector"
+            f"{of}embedded: {_count(index.embedded, 'text')}; with a vector before: "
+            f"{_count(index.reused, 'chunk')}"
         )
     if index.truncated:
-        lines.append(f"{of}{index.truncated:,} texts were cut at the embedder's limit")
+        lines.append(f"{of}cut at the embedder's limit: {_count(index.truncated, 'text')}")
     if index.refused:
-        lines.append(f"{of}{index.refused:,} documents were refused and cannot be found")
+        lines.append(f"{of}refused, so not found: {_count(index.refused, 'document')}")
     return lines
 
 
-def _measures(report: EvalReport) -> Table:
+def _measures(report: EvalReport, *, with_bounds: bool) -> Table:
+    def cell(run: RunResult, measure: str) -> str:
+        bounds = run.bounds.get(measure)
+        mean = number(run.mean[measure])
+        if bounds is None or not with_bounds:
+            return mean
+        return f"{mean} ({bounds.low:.3f} … {bounds.high:.3f})"
+
     return Table(
-        "Means over the answerable queries",
+        "Means over the answerable queries" + (", 95 % bounds" if with_bounds else ""),
         ("run", *report.measures),
         tuple(
-            (run.name, *(number(run.mean[name]) for name in report.measures)) for run in report.runs
+            (run.name, *(cell(run, measure) for measure in report.measures)) for run in report.runs
         ),
     )
 
@@ -158,6 +180,7 @@ def _no_answer(report: EvalReport) -> Table:
             for run in report.runs
             for found in run.no_answer
         ),
+        labels=2,
     )
 
 
@@ -172,6 +195,7 @@ def _cosines(report: EvalReport) -> Table:
             for run in report.runs
             for name, found in run.cosines.items()
         ),
+        labels=2,
     )
 
 
@@ -260,6 +284,7 @@ def blocks(table: Table, width: int) -> Sequence[Table]:
             table.title,
             tuple(table.columns[at] for at in [0, *part]),
             tuple(tuple(row[at] for at in [0, *part]) for row in table.rows),
+            sum(at < table.labels for at in [0, *part]),
         )
         for part in parts
     ]

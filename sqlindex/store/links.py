@@ -9,7 +9,7 @@ from typing import NamedTuple
 from sqlindex.errors import CorruptIndexError
 from sqlindex.model.links import document_keys
 from sqlindex.store.driver import Connection, Row, Value
-from sqlindex.store.stored_json import read_texts
+from sqlindex.store.stored_json import read_texts, require_texts
 from sqlindex.store.visible import LIVE
 
 
@@ -210,6 +210,7 @@ def headings_of(connection: Connection, parse_id: int) -> list[tuple[int, tuple[
 
 def _place(row: Row) -> DocumentPlace:
     source_id, source, kind, root, document_id, path, title, uri, parse_id, aliases = row
+    require_texts(f"the version of document {document_id!r}", document_id, path, title)
     names = read_texts(aliases, f"the parse of {document_id!r}")
     return DocumentPlace(
         source_id, source, kind, root, document_id, path, title, uri, parse_id, names
@@ -218,6 +219,7 @@ def _place(row: Row) -> DocumentPlace:
 
 def _link(row: Row) -> LinkRow:
     target, label, start_char, line, is_wiki = row
+    require_texts("a link", target, label)
     return LinkRow(target, label, start_char, line, bool(is_wiki))
 
 

@@ -9,6 +9,16 @@ from sqlindex.errors import CorruptIndexError
 from sqlindex.model.rendered import Rendered
 
 
+def require_texts(row: str, *values: object) -> None:
+    """Refuse values that are no text: a flipped byte of a row's header makes another type of one.
+
+    Raises:
+        CorruptIndexError: one is none; the message names the row.
+    """
+    if not all(isinstance(value, str) for value in values):
+        raise CorruptIndexError(f"{row} is damaged", hint="run 'sqlindex repair'")
+
+
 def read_texts(stored: str, row: str) -> tuple[str, ...]:
     """The texts of a JSON array.
 

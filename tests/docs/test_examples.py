@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from sqlindex.embedding.staged import default_models_dir
+
 from .blocks import matches_output, run_blocks, runnable_blocks
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -16,6 +18,7 @@ PAGES = (
     pytest.param("docs/how-to/back-up-and-compact.md", marks=pytest.mark.req("A-17", "D-13")),
     pytest.param("docs/how-to/check-and-repair.md", marks=pytest.mark.req("A-29")),
     "docs/how-to/embed-in-an-application.md",
+    pytest.param("docs/how-to/evaluate.md", marks=pytest.mark.req("A-32")),
     pytest.param("docs/how-to/index-a-database-table.md", marks=pytest.mark.req("A-4")),
     pytest.param("docs/how-to/inspect-with-sql.md", marks=pytest.mark.req("D-6")),
     pytest.param("docs/how-to/index-folders.md", marks=pytest.mark.req("A-2", "A-3", "A-13")),
@@ -34,7 +37,12 @@ def run_page(page: str, scratch: Path, *, has_model: bool) -> None:
     blocks = runnable_blocks((REPOSITORY / page).read_text(encoding="utf-8"))
     wanted = [block for block in blocks if has_model or not block.needs_model]
     assert wanted
-    problems = run_blocks(wanted, start=REPOSITORY, scratch=scratch, environment={})
+    # A cache of its own: a page that ran before, or runs beside this one, must not be seen.
+    environment = {
+        "XDG_CACHE_HOME": str(scratch / "cache"),
+        "SQLINDEX_MODELS": str(default_models_dir()),
+    }
+    problems = run_blocks(wanted, start=REPOSITORY, scratch=scratch, environment=environment)
     if problems:
         pytest.fail(f"{page}, {problems[0]}", pytrace=False)
 

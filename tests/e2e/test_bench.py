@@ -158,3 +158,43 @@ def test_plots_show_the_figures_of_a_result_and_leave_out_what_it_lacks(
     assert "lexical" in lexical.svg
     assert "semantic" not in lexical.svg
     assert plots({**result, "figures": []}) == []
+
+
+def test_a_peer_without_a_value_stands_in_the_plots_without_a_bar(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(str(ROOT))
+    from bench.plots import plots
+
+    figures: list[dict[str, object]] = [
+        {"figure": f"peers.{peer}.hybrid.p50", "value": value, "baseline": None, "repeats": []}
+        for peer, value in (("sqlindex", 2.5), ("sqlite_vec", None))
+    ]
+    (plot,) = plots({"benchmark": "peers", "figures": figures})
+    assert plot.name == "latency"
+    assert "<title>sqlindex: 2.5 ms</title>" in plot.svg
+    assert "<title>sqlite-vec: –</title>" in plot.svg
+
+
+def test_the_plots_of_quality_show_the_modes_of_each_set_with_bounds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(str(ROOT))
+    from bench.plots import plots
+
+    figures: list[dict[str, object]] = [
+        {
+            "figure": f"quality.set-{at}.{run}.nDCG@10",
+            "value": 0.5,
+            "baseline": None,
+            "repeats": [],
+            "bounds": [0.25, 0.75],
+        }
+        for at in range(7)
+        for run in ("lexical", "flat/lexical")
+    ]
+    first, second = plots({"benchmark": "quality", "figures": figures})
+    assert first.svg.count("<title>lexical: 0.500, bounds 0.250 to 0.750</title>") == 6
+    assert (first.name, second.name) == ("sets-1", "sets-2")
+    assert "set-6" in second.svg
+    assert "flat" not in first.svg + second.svg

@@ -23,9 +23,10 @@ from sqlindex.errors import (
 from sqlindex.evaluation.beir import read_collection
 from sqlindex.evaluation.collection_index import default_index_path
 from sqlindex.evaluation.configurations import parse_configuration
-from sqlindex.evaluation.evaluate import EvalOptions, evaluate, evaluate_index, evaluate_runs
+from sqlindex.evaluation.evaluate import evaluate, evaluate_index, evaluate_runs
 from sqlindex.evaluation.judgements import JudgedQuery, Judgements
 from sqlindex.evaluation.measures import MEASURES
+from sqlindex.evaluation.options import EvalOptions
 from sqlindex.evaluation.render import render_markdown, render_table
 from sqlindex.evaluation.runs import DEFAULT_DEPTH
 from sqlindex.index import Index
@@ -187,7 +188,7 @@ def test_a_report_is_json_a_table_and_markdown(tmp_path: Path) -> None:
     page = render_markdown(report)
     assert f"`{report.qrels_sha256}`" in page
     for run in report.runs:
-        assert f"| {run.name} | {run.mean['nDCG@10']:.4f} |" in page
+        assert f"| {run.name} | {run.mean['nDCG@10']:.4f} (" in page
 
 
 def test_progress_names_the_phases_in_turn(tmp_path: Path) -> None:

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+import numpy.typing as npt
 import pytest
 
 from sqlindex import Index
@@ -17,9 +19,6 @@ from sqlindex.testing import HashingEmbedder
 from tests.property.index_model import Generation, IndexModel, Key, written
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
     from sqlindex.snapshot import Snapshot
 
 COMMON = "common"

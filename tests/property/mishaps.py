@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeVar
@@ -50,6 +51,14 @@ class _TokenAtCheck(CancelToken):
         super().check()
 
 
+def _wait_for_the_abandoned() -> None:
+    """A cancel does not wait for an embedder that is at work; who looks at what it did must."""
+    for thread in threading.enumerate():
+        if thread.name == "sqlindex worker":
+            thread.join(60)
+            assert not thread.is_alive()
+
+
 def run(work: Callable[[CancelToken], T], mishap: Mishap | None) -> tuple[T | None, bool]:
     """Do the work, which a mishap may strike.
 
@@ -67,6 +76,7 @@ def run(work: Callable[[CancelToken], T], mishap: Mishap | None) -> tuple[T | No
             done = work(token)
         except SqlindexError:
             assert token.is_cancelled
+            _wait_for_the_abandoned()
             return None, True
         return (None, True) if token.is_cancelled else (done, False)
     with faulty_writer(FaultPlan(mishap.at, mishap.kind)) as plan:

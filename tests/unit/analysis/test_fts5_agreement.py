@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import pytest
 
 from sqlindex.analysis.analyser import analyse
-from sqlindex.analysis.terms import query_terms
+from sqlindex.analysis.terms import document_terms, query_terms
 
 pytestmark = pytest.mark.req("B-1", "D-7")
 
@@ -55,6 +55,7 @@ def test_terms_of_sentences_agree_with_fts5() -> None:
         "emoji 🤖🤖 x🚀y, soft\u00adhyphen, zero\u200bwidth, nul\0byte, bell\x07",
     ]
     assert fts5_terms(texts) == [query_terms(text) for text in texts]
+    assert [set(terms) for terms in fts5_terms(texts)] == [document_terms(text) for text in texts]
 
 
 def test_han_and_kana_agree_with_fts5_in_their_bigrams() -> None:
@@ -63,6 +64,7 @@ def test_han_and_kana_agree_with_fts5_in_their_bigrams() -> None:
         assert [term for term in terms if term in query_terms(text)] == query_terms(text)
         singles = set(terms) - set(query_terms(text))
         assert all(len(term) == 1 for term in singles)
+        assert document_terms(text) == set(terms)
 
 
 def test_each_character_joins_or_separates_as_in_fts5() -> None:

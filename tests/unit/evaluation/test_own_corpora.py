@@ -15,7 +15,7 @@ import pytest
 from sqlindex.chunking.chunker import chunk_document
 from sqlindex.config import ChunkConfig
 from sqlindex.evaluation.beir import JudgedCollection, read_collection
-from sqlindex.evaluation.evaluate import host_document
+from sqlindex.evaluation.collection_index import host_document
 from sqlindex.parsing.text import TextParser
 
 pytestmark = pytest.mark.req("A-32")

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from sqlindex.errors import UsageError
-from sqlindex.evaluation.baseline import compare_with_baseline
+from sqlindex.evaluation.baseline import compare_with_baseline, read_baseline
 from sqlindex.evaluation.compare import compare, compare_all
 from sqlindex.evaluation.judgements import JudgedQuery, Judgements
-from sqlindex.evaluation.report import SCHEMA, Distribution, RunResult
+from sqlindex.evaluation.report import SCHEMA, Comparison, Distribution, RunResult
 from sqlindex.evaluation.results import Judged, queries_to_run, result_of
 from sqlindex.evaluation.runs import Answer
 from sqlindex.evaluation.trec import write_run
@@ -124,11 +124,15 @@ def test_only_queries_that_both_sides_measure_are_compared() -> None:
     assert compare(("a", {}), ("b", {}), ["MRR"]).differences == ()
 
 
+def against(path: Path, result: RunResult) -> Comparison:
+    baseline = read_baseline(path, level="document", qrels_sha256="x")
+    (found,) = compare_with_baseline(baseline, [result], JUDGED)
+    return found
+
+
 def test_a_baseline_may_be_a_run_file(tmp_path: Path) -> None:
     write_run(tmp_path / "old.run", {"q1": ["a"], "q2": ["b"], "q3": ["c"]}, "old")
-    (found,) = compare_with_baseline(
-        tmp_path / "old.run", [a_result()], JUDGED, level="document", qrels_sha256=""
-    )
+    found = against(tmp_path / "old.run", a_result())
     assert (found.before, found.after, found.is_baseline) == ("old.run", "semantic", True)
     assert found.differences[0].before == 1.0
 
@@ -155,10 +159,7 @@ def test_a_baseline_may_be_a_report_whose_runs_are_found_by_name_or_mode(
     tmp_path: Path, name: str, before: str
 ) -> None:
     path = saved_report(tmp_path / "old.json")
-    (found,) = compare_with_baseline(
-        path, [a_result(name)], JUDGED, level="document", qrels_sha256="x"
-    )
-    assert found.before == before
+    assert against(path, a_result(name)).before == before
 
 
 @pytest.mark.parametrize(
@@ -177,11 +178,9 @@ def test_a_report_that_cannot_be_compared_is_refused(
 ) -> None:
     path = saved_report(tmp_path / "old.json", **changes)
     with pytest.raises(UsageError, match=message):
-        compare_with_baseline(path, [a_result()], JUDGED, level="document", qrels_sha256="x")
+        against(path, a_result())
 
 
 def test_a_missing_baseline_is_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"gone\.run cannot be read"):
-        compare_with_baseline(
-            tmp_path / "gone.run", [a_result()], JUDGED, level="document", qrels_sha256=""
-        )
+        against(tmp_path / "gone.run", a_result())
