@@ -14,11 +14,11 @@ from sqlindex.evaluation.options import EvalOptions
 @pytest.mark.data
 @pytest.mark.req("A-32")
 @pytest.mark.parametrize("name", ["claude-docs", "cranfield"])
-def test_each_query_is_answered_as_saved(name: str, shared_data: Path, tmp_path: Path) -> None:
+def test_each_query_is_answered_as_saved(name: str, data: Path, tmp_path: Path) -> None:
     saved = golden.read(name)
     assert saved is not None
     report = evaluate(
-        shared_data / name,
+        data / name,
         ["lexical"],
         index_path=tmp_path / "index.db",
         options=EvalOptions(("nDCG@10",)),
