@@ -48,6 +48,10 @@ def run(n: int | None) -> Iterator[Figure]:
         assert result.latency is not None
         yield reported(f"scifact.{result.mode}.p50", result.latency.p50_ms, "ms", queries)
         yield reported(f"scifact.{result.mode}.p95", result.latency.p95_ms, "ms", queries)
+    if report.query_embedding is not None:
+        for name in ("p50_ms", "p95_ms"):
+            value = getattr(report.query_embedding, name)
+            yield reported(f"scifact.embed_query.{name[:3]}", value, "ms", queries)
     (semantic,) = (result for result in report.runs if result.mode == "semantic")
     ours = {query_id: row["nDCG@10"] or 0.0 for query_id, row in semantic.by_query.items()}
     again = semantic_ndcg(default_index_path(collection), query_vectors, collection.qrels)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from sqlindex.config import Retention as Retention
     from sqlindex.config import SearchConfig as SearchConfig
     from sqlindex.errors import SqlindexError as SqlindexError
+    from sqlindex.evaluation.gate import Gate as Gate
     from sqlindex.index import Index as Index
     from sqlindex.indexing.report import Changes as Changes
     from sqlindex.indexing.report import Progress as Progress
@@ -28,10 +29,16 @@ if TYPE_CHECKING:
     from sqlindex.model.documents import RawDocument as RawDocument
     from sqlindex.model.documents import Refusal as Refusal
     from sqlindex.model.documents import RefusalReason as RefusalReason
+    from sqlindex.model.gate import GateCondition as GateCondition
+    from sqlindex.model.gate import GatedGeneration as GatedGeneration
+    from sqlindex.model.gate import GateResult as GateResult
     from sqlindex.model.history import Generation as Generation
     from sqlindex.model.history import ListedDocument as ListedDocument
     from sqlindex.model.links import DocumentLink as DocumentLink
     from sqlindex.model.links import LinkTarget as LinkTarget
+    from sqlindex.model.questions import Expectation as Expectation
+    from sqlindex.model.questions import Question as Question
+    from sqlindex.model.questions import QuestionImport as QuestionImport
     from sqlindex.model.requests import Filters as Filters
     from sqlindex.model.results import Chunk as Chunk
     from sqlindex.model.results import DocumentChunk as DocumentChunk
@@ -44,6 +51,7 @@ if TYPE_CHECKING:
     from sqlindex.model.status import UnfinishedRefresh as UnfinishedRefresh
     from sqlindex.model.stored import StoredDocument as StoredDocument
     from sqlindex.ports import Embedder as Embedder
+    from sqlindex.ports import PublishGate as PublishGate
     from sqlindex.ports import Source as Source
     from sqlindex.snapshot import Snapshot as Snapshot
     from sqlindex.sources.memory import Document as Document
@@ -93,6 +101,14 @@ _MODULE_BY_NAME = {
     "LinkTarget": "sqlindex.model.links",
     "Hit": "sqlindex.model.results",
     "SearchResult": "sqlindex.model.results",
+    "Gate": "sqlindex.evaluation.gate",
+    "Question": "sqlindex.model.questions",
+    "Expectation": "sqlindex.model.questions",
+    "QuestionImport": "sqlindex.model.questions",
+    "GateCondition": "sqlindex.model.gate",
+    "GateResult": "sqlindex.model.gate",
+    "GatedGeneration": "sqlindex.model.gate",
+    "PublishGate": "sqlindex.ports",
     "Embedder": "sqlindex.ports",
     "Source": "sqlindex.ports",
     "Snapshot": "sqlindex.snapshot",
@@ -132,6 +148,14 @@ __all__ = [
     "RollbackReport",
     "Changes",
     "Progress",
+    "Gate",
+    "Question",
+    "Expectation",
+    "QuestionImport",
+    "GateCondition",
+    "GateResult",
+    "GatedGeneration",
+    "PublishGate",
     "Source",
     "DocumentRef",
     "RawDocument",

@@ -4,6 +4,7 @@ SqlindexError
 ├── UsageError                 a request that cannot be carried out as asked
 │   ├── UnknownSourceError     no source of that name
 │   ├── UnknownDocumentError   no such document or chunk in the generation
+│   ├── UnknownQuestionError   no golden question of that id
 │   ├── UnknownModelError      no model of that name
 │   ├── DuplicateError         a name, extension or id is taken already
 │   ├── FilterError            a filter with an unknown or malformed value
@@ -13,6 +14,7 @@ SqlindexError
 ├── LockedError                another writer holds the index
 ├── HeadMovedError             the head is not the one this build was made on
 ├── BuildChangedError          an unfinished build does not fit what is asked for now
+├── GateError                  golden questions find less than a gate demands
 ├── GenerationGoneError        a generation has been collected
 ├── CancelledError             cancelled by the caller
 ├── SourceError                a source cannot be listed
@@ -39,6 +41,8 @@ SqlindexError
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import ClassVar
 
 
@@ -60,6 +64,11 @@ class SqlindexError(Exception):
         super().__init__(message)
         self.hint = hint
 
+    @property
+    def details(self) -> Mapping[str, object]:
+        """What else it says in JSON; empty for most."""
+        return {}
+
 
 class UsageError(SqlindexError):
     """A request that cannot be carried out as asked."""
@@ -78,6 +87,13 @@ class UnknownDocumentError(UsageError):
     """The generation holds no such document or chunk."""
 
     code = "unknown_document"
+    exit_code = 3
+
+
+class UnknownQuestionError(UsageError):
+    """The index has no golden question of that id."""
+
+    code = "unknown_question"
     exit_code = 3
 
 
@@ -138,6 +154,81 @@ class BuildChangedError(SqlindexError):
 
     code = "build_changed"
     exit_code = 5
+
+
+@dataclass(frozen=True, slots=True)
+class MissedCondition:
+    """A condition of a gate that a generation missed.
+
+    Attributes:
+        measure: its canonical name.
+        comparison: `>=` or `>`.
+        bound: that its mean over the questions was to reach.
+        value: the mean that was measured.
+        before: the mean of the present head; None where that cannot be searched so.
+    """
+
+    measure: str
+    comparison: str
+    bound: float
+    value: float
+    before: float | None = None
+
+    def __str__(self) -> str:
+        was = "" if self.before is None else f" (now {self.before:.4f})"
+        return f"{self.measure} {self.value:.4f}{was}, wanted {self.comparison} {self.bound:g}"
+
+
+@dataclass(frozen=True, slots=True)
+class FallenQuestion:
+    """A question that a refused generation answers worse than the head.
+
+    Attributes:
+        id, text: of the question.
+        measure: of a condition that was missed.
+        before: its value in the present head; None where that cannot be searched so.
+        after: in the generation that was refused.
+    """
+
+    id: str
+    text: str
+    measure: str
+    before: float | None
+    after: float
+
+
+class GateError(SqlindexError):
+    """A generation was measured by the golden questions and missed a condition of its gate; it stays staged.
+
+    Attributes:
+        missed: the conditions, in the order of the gate.
+        fell: questions that the head answers better, the largest fall first. Where the head cannot
+            be searched in the gate's mode (its vectors are of another embedder): all that are below
+            the bound, the lowest first.
+    """
+
+    code = "gate"
+    exit_code = 7
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str = "",
+        missed: Sequence[MissedCondition] = (),
+        fell: Sequence[FallenQuestion] = (),
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.missed = tuple(missed)
+        self.fell = tuple(fell)
+
+    @property
+    def details(self) -> Mapping[str, object]:
+        """The missed conditions and the fallen questions."""
+        return {
+            "missed": [asdict(condition) for condition in self.missed],
+            "fell": [asdict(question) for question in self.fell],
+        }
 
 
 class GenerationGoneError(SqlindexError):

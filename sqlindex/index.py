@@ -10,16 +10,17 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from sqlindex.cancellation import NEVER, CancelToken
-from sqlindex.config import IndexConfig, Retention, SearchConfig
-from sqlindex.errors import SqlindexError
+from sqlindex.config import ChunkConfig, IndexConfig, Retention, SearchConfig
+from sqlindex.errors import SqlindexError, UsageError
 from sqlindex.model.requests import DEFAULT_LIMIT, MAX_LIMIT, Filters, Mode, SearchRequest
 from sqlindex.search.searcher import Searcher
 from sqlindex.store.connection import IndexFile
 from sqlindex.store.settings import put_setting
-from sqlindex.wiring import EMBEDDER_SETTING, Wiring, require_host, rewired, uri_of
+from sqlindex.wiring import CHUNKS_SETTING, EMBEDDER_SETTING, Wiring, require_host, rewired, uri_of
 
 if TYPE_CHECKING:
     from sqlindex.filetypes.registry import FileTypeRegistry
+    from sqlindex.gating import QuestionGate
     from sqlindex.indexing.purge import Purge
     from sqlindex.indexing.repair import RepairReport
     from sqlindex.indexing.report import Changes, ProgressSink, RefreshReport
@@ -27,11 +28,13 @@ if TYPE_CHECKING:
     from sqlindex.model.comparison import GenerationDiff
     from sqlindex.model.history import Generation, ListedDocument
     from sqlindex.model.links import DocumentLink
+    from sqlindex.model.questions import Question, QuestionImport
     from sqlindex.model.results import Chunk, DocumentChunk, SearchResult
     from sqlindex.model.status import FileCondition, FileStatus, IndexStatus, RefusedDocument
     from sqlindex.model.stored import StoredDocument
     from sqlindex.parsing.registry import ParserRegistry
-    from sqlindex.ports import Embedder, Source
+    from sqlindex.ports import Embedder, PublishGate, Source
+    from sqlindex.questions import DocumentName
     from sqlindex.snapshot import Snapshot
     from sqlindex.sources.memory import Document
     from sqlindex.store.backup import Backup
@@ -83,7 +86,8 @@ class Index:
             create: make a new index (mode 0600) if nothing is there.
             embedder: makes vectors; it stays the caller's and is never closed here. Without one
                 the model that the index was set up with is used (`set_embedder`), if any.
-            config: how documents are cut and staged.
+            config: how documents are cut and staged; if None, cut as the index was set up
+                (`set_chunks`).
             search_config: how channels are weighted and fused.
             file_types: which extensions are indexed; the built-in ones if None.
             parsers: the built-in ones if None.
@@ -99,7 +103,6 @@ class Index:
             NotAnIndexError: the file is not an index; `NewerSchemaError` if a newer version made it.
         """
         search_config = search_config or SearchConfig()
-        config = config or IndexConfig()
         file = IndexFile.open(
             Path(path),
             make=create,
@@ -107,7 +110,7 @@ class Index:
             deadline_ms=search_config.deadline_ms,
             allow_network=allow_network,
             trust_owner=trust_owner,
-            log_pause_mb=config.log_pause_mb,
+            log_pause_mb=(config or IndexConfig()).log_pause_mb,
         )
         wiring = Wiring(
             file,
@@ -311,6 +314,14 @@ class Index:
         with self._file.writing("set embedder") as writer, writer.transaction() as connection:
             put_setting(connection, EMBEDDER_SETTING, name or "")
 
+    def set_chunks(self, chunks: ChunkConfig | None) -> None:
+        """Choose how this index cuts documents, where no `config` is given; None for the default.
+
+        Nothing is cut here; the next refresh cuts every document anew and embeds what is new.
+        """
+        with self._file.writing("set chunks") as writer, writer.transaction() as connection:
+            put_setting(connection, CHUNKS_SETTING, "" if chunks is None else chunks.fingerprint)
+
     # The write side
 
     def refresh(
@@ -323,6 +334,7 @@ class Index:
         allow_bad_vectors: bool = False,
         drop_vectors: bool = False,
         restart: bool = False,
+        gate: PublishGate | None = None,
         cancel: CancelToken | None = None,
         progress: ProgressSink | None = None,
         wait_s: float = 0.0,
@@ -343,15 +355,21 @@ class Index:
             drop_vectors: without an embedder, publish an index that had vectors as lexical only.
             restart: begin anew, although an unfinished build was begun with other settings; what it
                 has parsed and embedded is reused where it is still valid.
+            gate: what the golden questions must find in the new generation, before it becomes the
+                head: `Gate("ndcg@10 >= 0.8")`. If they do not, the head stays, and the new
+                generation waits in the file: `publish` and `discard` decide on it, or another
+                refresh, which goes on from it. Nothing is measured if nothing has changed.
             cancel: ends it within 2 s, also while the embedder hangs: calls of parser and embedder
                 then come from a worker thread, one at a time. A source that hangs is waited for.
             progress: called with `Progress`.
             wait_s: how long to wait for another writer.
 
         Raises:
+            GateError: a condition of the gate is missed; it says which questions fell.
             LockedError: another writer holds the index.
             BuildChangedError: an unfinished build of the same sources was begun with other settings.
-            UsageError: a path lies in no registered folder, or nothing was ever there.
+            UsageError: a path lies in no registered folder, or nothing was ever there; or there is
+                a gate and no question that expects a document.
             SourceError: a source cannot be listed.
             EmbedderRequiredError: the index has vectors and no embedder is given.
             EmbedderError: the embedder failed or gave a bad vector.
@@ -364,6 +382,10 @@ class Index:
         names = None if sources is None else _several(sources)
         with self._file.writing("refresh", wait_s=wait_s, cancel=cancel) as writer:
             listings = self._wiring.listings(writer.connection, names, paths)
+            gatekeeper = None
+            if gate is not None:
+                embedder = self._wiring.embedder()
+                gatekeeper = self._gatekeeper(writer.connection, gate, embedder, cancel, progress)
             job = self._wiring.job(
                 writer.connection,
                 listings,
@@ -372,6 +394,7 @@ class Index:
                     names, None if paths is None else {li.row.name: li.scope for li in listings}
                 ),
                 restart=restart,
+                gatekeeper=gatekeeper,
                 strict=strict,
                 verify=verify,
                 allow_bad_vectors=allow_bad_vectors,
@@ -424,6 +447,95 @@ class Index:
                 progress=progress,
             )
             return plan(connection, job)
+
+    def publish(
+        self,
+        *,
+        gate: PublishGate | None = None,
+        force: bool = False,
+        cancel: CancelToken | None = None,
+        progress: ProgressSink | None = None,
+        wait_s: float = 0.0,
+    ) -> int:
+        """Publish the generation that a gate keeps back, just as it was measured.
+
+        `status().gated` says what waits. Nothing is read or embedded but, for a gate, the questions.
+
+        Args:
+            gate: another one, which is asked instead; or
+            force: publish it without.
+            cancel: checked until the publish.
+            progress: called with `Progress`.
+            wait_s: how long to wait for another writer.
+
+        Returns:
+            The generation, which is the head now.
+
+        Raises:
+            GateError: the other gate is missed as well; the generation waits on.
+            UsageError: no generation waits behind a gate; or neither or both of `gate` and `force`.
+            HeadMovedError: the head, or a source, has changed since: it cannot be published as it
+                was measured. Refresh again.
+            LockedError: another writer holds the index.
+            CancelledError: cancelled before the publish.
+        """
+        from sqlindex.indexing.gated import publish_gated, require_gated
+        from sqlindex.indexing.report import guarded, no_progress
+
+        if (gate is None) is not force:
+            raise UsageError(
+                "publishing what a gate keeps back needs another gate, or force",
+                hint="name one of them",
+            )
+        with self._file.writing("publish", wait_s=wait_s, cancel=cancel) as writer:
+            gatekeeper = None
+            if gate is not None:
+                space_id = require_gated(writer.connection).record.space_id
+                embedder = None if space_id is None else self._wiring.embedder()
+                gatekeeper = self._gatekeeper(writer.connection, gate, embedder, cancel, progress)
+            return publish_gated(
+                writer,
+                gatekeeper,
+                staged_fts_chunks=self._wiring.config.staged_fts_chunks,
+                cancel=cancel or NEVER,
+                progress=no_progress if progress is None else guarded(progress),
+            )
+
+    def discard(self, *, cancel: CancelToken | None = None, wait_s: float = 0.0) -> None:
+        """Drop the generation that a gate keeps back; the head stays.
+
+        Its vectors are reused if the texts come back, for as long as retention keeps unused ones.
+
+        Raises:
+            UsageError: no generation waits behind a gate.
+            LockedError: another writer holds the index.
+        """
+        from sqlindex.indexing.gated import discard_gated
+
+        with self._file.writing("discard", wait_s=wait_s, cancel=cancel) as writer:
+            discard_gated(writer, cancel or NEVER)
+
+    def _gatekeeper(
+        self,
+        connection: Connection,
+        gate: PublishGate,
+        embedder: Embedder | None,
+        cancel: CancelToken | None,
+        progress: ProgressSink | None,
+    ) -> QuestionGate:
+        """What judges a generation by the questions that the index holds now."""
+        from sqlindex.gating import QuestionGate
+        from sqlindex.indexing.report import guarded, no_progress
+        from sqlindex.store.questions import list_questions
+
+        return QuestionGate(
+            gate,
+            list_questions(connection),
+            embedder=embedder,
+            config=self._search_config,
+            cancel=cancel or NEVER,
+            progress=no_progress if progress is None else guarded(progress),
+        )
 
     def upsert(
         self,
@@ -653,8 +765,8 @@ class Index:
 
         A generation without them is published, and they are deleted from the history, with vectors
         that no other document uses (other unused vectors go as well); then the file is written anew, as
-        `compact("full")` does. Their names in links of other documents, in settings that a user made
-        (exclude patterns, tags) and in backups stay. What is cancelled or killed in between is
+        `compact("full")` does. No golden question expects them any more. Their names in links of other
+        documents, in what a user wrote (questions, exclude patterns, tags) and in backups stay. What is cancelled or killed in between is
         finished by the next call, also by one for no document.
 
         Args:
@@ -839,6 +951,96 @@ class Index:
 
         generation = self._resolve("head" if at is None else at)
         return walk_documents(self._file, generation, source)
+
+    # Golden questions
+
+    def questions(self) -> list[Question]:
+        """The golden questions, in the order in which they were added."""
+        from sqlindex.store.questions import list_questions
+
+        with self._file.reading() as connection:
+            return list_questions(connection)
+
+    def add_question(
+        self,
+        text: str,
+        expected: Iterable[DocumentName] | Mapping[DocumentName, int] = (),
+        *,
+        source: str | None = None,
+        id: str | None = None,
+        class_name: str | None = None,
+        is_answerable: bool = True,
+        wait_s: float = 0.0,
+    ) -> Question:
+        """Store what people ask and which documents should be found.
+
+        Questions belong to the index: no refresh, rollback or collection touches them. A purge
+        takes its documents out of them.
+
+        Args:
+            text: searched as it is.
+            expected: documents by id or path, or (source, document id); a mapping gives the grade
+                of each, 1 to 20, which is 1 otherwise. A document may come later: it then needs its
+                source, unless there is one only.
+            source: of all that are named by id or path.
+            id: chosen if None (`q1`, `q2`, …).
+            class_name: its kind, in words of your own.
+            is_answerable: False for a question that no document answers; it expects none.
+            wait_s: how long to wait for another writer.
+
+        Returns:
+            The question as it is stored; `is_indexed` of an expectation says whether the head
+            holds the document.
+
+        Raises:
+            DuplicateError: there is a question of that id.
+            UsageError: a document is ambiguous, its source cannot be told, or a value is malformed.
+            LockedError: another writer holds the index.
+        """
+        from sqlindex.questions import add
+
+        return add(
+            self._file,
+            text,
+            expected,
+            source=source,
+            id=id,
+            class_name=class_name,
+            is_answerable=is_answerable,
+            wait_s=wait_s,
+        )
+
+    def remove_questions(self, ids: Iterable[str], *, wait_s: float = 0.0) -> None:
+        """Forget golden questions, all of them or, after an error, none.
+
+        Raises:
+            UnknownQuestionError: there is no question of an id.
+            LockedError: another writer holds the index.
+        """
+        from sqlindex.questions import remove
+
+        remove(self._file, ids, wait_s=wait_s)
+
+    def import_questions(
+        self, path: str | os.PathLike[str], *, source: str | None = None, wait_s: float = 0.0
+    ) -> QuestionImport:
+        """Store the questions of a folder or a file; those of the same ids are replaced.
+
+        Args:
+            path: a folder with `queries.jsonl` and `qrels.tsv`, as BEIR has them, or a file of JSON
+                Lines: `{"id", "text", "expect": {document: grade} or [document, …], "class",
+                "answerable"}`.
+            source: of the documents; None for whichever one has them. `SOURCE:ID` names both.
+            wait_s: how long to wait for another writer.
+
+        Raises:
+            UsageError: a file is missing or malformed (the message names the line), or a document
+                is ambiguous; nothing is stored.
+            LockedError: another writer holds the index.
+        """
+        from sqlindex.questions import import_file
+
+        return import_file(self._file, Path(path), source=source, wait_s=wait_s)
 
     # The past
 

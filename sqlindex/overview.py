@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from sqlindex.model.gate import GatedGeneration
 from sqlindex.model.packed import packed
 from sqlindex.model.status import (
     FileCondition,
@@ -28,6 +29,7 @@ from sqlindex.store.condition import (
 from sqlindex.store.connection import IndexFile
 from sqlindex.store.documents import count_in_scope
 from sqlindex.store.driver import Connection, driver_name, sqlite_version
+from sqlindex.store.gated import GatedBuild, gated_build
 from sqlindex.store.head import read_head
 from sqlindex.store.header import SCHEMA_VERSION
 from sqlindex.store.log_holders import log_holders
@@ -35,7 +37,7 @@ from sqlindex.store.scope import EVERYTHING
 from sqlindex.store.settings import get_setting
 from sqlindex.store.sources import SourceRow, count_refusals, list_sources, refusal_of, refusals
 from sqlindex.store.vectors import space_of
-from sqlindex.wiring import EMBEDDER_SETTING, root_of
+from sqlindex.wiring import EMBEDDER_SETTING, root_of, stored_chunks
 
 
 def status_of(file: IndexFile, *, has_given_embedder: bool) -> IndexStatus:
@@ -44,8 +46,11 @@ def status_of(file: IndexFile, *, has_given_embedder: bool) -> IndexStatus:
         head = read_head(connection)
         space = None if head.space_id is None else space_of(connection, head.space_id)[0]
         name = get_setting(connection, EMBEDDER_SETTING) or None
+        chunks = stored_chunks(connection)
         sources = tuple(_source_status(connection, row) for row in list_sources(connection))
-        unfinished = tuple(_unfinished(build) for build in unfinished_builds(connection))
+        builds = unfinished_builds(connection)
+        unfinished = tuple(_unfinished(build) for build in builds if not build.is_gated)
+        gated = gated_build(connection) if len(unfinished) < len(builds) else None
         kept, was_left = len(kept_generations(connection)), is_collecting(connection)
     return IndexStatus(
         path=str(file.path),
@@ -63,8 +68,10 @@ def status_of(file: IndexFile, *, has_given_embedder: bool) -> IndexStatus:
         file_bytes=_size(file.path),
         log_bytes=_size(Path(f"{file.path}-wal")),
         kept_generations=kept,
+        chunk_chars=None if chunks is None else chunks.target_chars,
         unfinished=unfinished,
         is_collecting=was_left,
+        gated=None if gated is None else _gated(gated),
     )
 
 
@@ -72,6 +79,18 @@ def _unfinished(build: UnfinishedBuild) -> UnfinishedRefresh:
     embedder = build.plan.get("embedder", NO_EMBEDDER)
     return UnfinishedRefresh(
         build.started_at, build.documents, None if embedder == NO_EMBEDDER else embedder
+    )
+
+
+def _gated(build: GatedBuild) -> GatedGeneration:
+    record = build.record
+    return GatedGeneration(
+        result=record.result,
+        missed=record.missed,
+        base_generation=build.base_generation,
+        started_at=build.started_at,
+        gated_at=record.at,
+        documents=build.documents,
     )
 
 

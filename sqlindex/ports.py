@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from sqlindex.model.documents import DocumentRef, ParsedDocument, RawDocument, Refusal
+    from sqlindex.model.gate import GateCondition
+    from sqlindex.model.requests import Mode
 
 
 @runtime_checkable
@@ -115,3 +117,36 @@ class TokenLimited(Protocol):
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Tokens of each text without any limit, special tokens included."""
+
+
+class PublishGate(Protocol):
+    """What golden questions must find in a generation before it may become the head."""
+
+    @property
+    def text(self) -> str:
+        """Its conditions, as they were written."""
+
+    @property
+    def mode(self) -> Mode | None:
+        """That the questions are searched in; None for the mode of a search that names none."""
+
+    @property
+    def conditions(self) -> Sequence[GateCondition]:
+        """All must be met by the mean over the questions."""
+
+    @property
+    def depth(self) -> int:
+        """How many distinct documents of each ranking the measures look at."""
+
+    def measure(
+        self, qrels: Mapping[str, Mapping[str, int]], rankings: Mapping[str, Sequence[str]]
+    ) -> Mapping[str, Mapping[str, float]]:
+        """Measure rankings.
+
+        Args:
+            qrels: grades above 0 by question and document; at least one of each question.
+            rankings: documents by question, best first, each once.
+
+        Returns:
+            By question of `qrels`, then by measure of the conditions.
+        """

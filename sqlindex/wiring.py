@@ -9,16 +9,22 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sqlindex.errors import EmbedderError, EmbedderRequiredError, UsageError
+from sqlindex.errors import (
+    CorruptIndexError,
+    EmbedderError,
+    EmbedderRequiredError,
+    UsageError,
+)
 from sqlindex.store.connection import IndexFile
 from sqlindex.store.settings import get_setting
 
 if TYPE_CHECKING:
     from sqlindex.cancellation import CancelToken
     from sqlindex.chunking.token_limit import TokenLimit
-    from sqlindex.config import IndexConfig
+    from sqlindex.config import ChunkConfig, IndexConfig
     from sqlindex.filetypes.registry import FileType, FileTypeRegistry
     from sqlindex.indexing.diff import Listing
+    from sqlindex.indexing.publishing import Gatekeeper
     from sqlindex.indexing.refresh import RefreshJob
     from sqlindex.indexing.report import ProgressSink
     from sqlindex.parsing.registry import ParserRegistry
@@ -32,6 +38,7 @@ if TYPE_CHECKING:
     from sqlindex.store.sources import SourceRow
 
 EMBEDDER_SETTING = "embedder"
+CHUNKS_SETTING = "chunks"
 
 
 class Wiring:
@@ -42,14 +49,14 @@ class Wiring:
         file: IndexFile,
         *,
         embedder: Embedder | None,
-        config: IndexConfig,
+        config: IndexConfig | None,
         file_types: FileTypeRegistry | None,
         parsers: ParserRegistry | None,
     ) -> None:
         self._file = file
         self._given_embedder = embedder
         self._own_embedder: tuple[tuple[str, int], Embedder] | None = None
-        self.config = config
+        self._given_config = config
         self._file_types = file_types
         self._parsers = parsers
         self._guard = threading.Lock()
@@ -61,6 +68,17 @@ class Wiring:
     def has_given_embedder(self) -> bool:
         """Whether the host gave an embedder when it opened the index."""
         return self._given_embedder is not None
+
+    @property
+    def config(self) -> IndexConfig:
+        """The host's settings, else the defaults with the chunks that the index was set up with."""
+        if self._given_config is not None:
+            return self._given_config
+        from sqlindex.config import IndexConfig
+
+        with self._file.reading() as connection:
+            chunks = stored_chunks(connection)
+        return IndexConfig() if chunks is None else IndexConfig(chunks=chunks)
 
     def embedder(self) -> Embedder | None:
         """The host's embedder, else the model the index was set up with, loaded on first use."""
@@ -97,7 +115,7 @@ class Wiring:
         """
         return {
             "embedder": None if self._given_embedder is None else _pickled(self._given_embedder),
-            "config": self.config,
+            "config": self._given_config,
             "file_types": self._file_types,
             "parsers": self._parsers,
         }
@@ -117,6 +135,7 @@ class Wiring:
         also: Callable[[Connection], None] | None = None,
         scope: str = "",
         restart: bool = False,
+        gatekeeper: Gatekeeper | None = None,
         cancel: CancelToken | None = None,
         progress: ProgressSink | None = None,
     ) -> RefreshJob:
@@ -125,6 +144,7 @@ class Wiring:
         Args:
             scope: what the build covers, if a later refresh may go on with it.
             restart: begin anew, although there is an unfinished build of the scope.
+            gatekeeper: asked before the head moves.
 
         Raises:
             EmbedderRequiredError: the index has vectors and no embedder keeps them up.
@@ -161,6 +181,7 @@ class Wiring:
             allow_bad_vectors=allow_bad_vectors,
             keeps_space=keeps_space,
             also=also,
+            gatekeeper=gatekeeper,
             cancel=cancel or NEVER,
             progress=guarded(progress) if progress is not None else no_progress,
         )
@@ -347,6 +368,26 @@ class Wiring:
             one_file_system=bool(row.options.get("one_file_system", False)),
             hidden=bool(row.options.get("hidden", False)),
         )
+
+
+def stored_chunks(connection: Connection) -> ChunkConfig | None:
+    """How the index was set up to cut documents; None for the default.
+
+    Raises:
+        CorruptIndexError: the setting is none that was stored.
+    """
+    stored = get_setting(connection, CHUNKS_SETTING)
+    if not stored:
+        return None
+    from sqlindex.config import ChunkConfig
+
+    try:
+        return ChunkConfig(*map(int, stored.split("/")))
+    except (ValueError, TypeError) as exc:
+        raise CorruptIndexError(
+            f"the stored size of chunks is damaged: {stored!r}",
+            hint="set it anew: sqlindex init --chunk-chars 1200",
+        ) from exc
 
 
 def rewired(file: IndexFile, packed: Mapping[str, Any]) -> Wiring:

@@ -267,6 +267,11 @@ DERIVED = (
         ["INSERT INTO build_removes VALUES(77, 1)"],
         "what ends with a build belongs to an unfinished one",
     ),
+    Damage(
+        "refusal of no build",
+        ["INSERT INTO gated_refusal VALUES(77, 1, 'x.md', NULL, '', '', 0)"],
+        "what was refused behind a gate belongs to an unfinished build",
+    ),
 )
 """What can be made anew or is needed by nothing; the base index has three generations, the last one the head."""
 
@@ -403,8 +408,33 @@ OTHERS = (
     ),
     Damage(
         "plan of a build",
-        ["INSERT INTO build VALUES(77, 3, 'now', NULL, '', '{')"],
+        ["INSERT INTO build VALUES(77, 3, 'now', NULL, '', '{', NULL)"],
         "unfinished builds can be read",
+    ),
+    Damage(
+        "what a gate measured",
+        ["INSERT INTO build VALUES(77, 3, 'now', NULL, '[]', '{}', '{\"result\": 7}')"],
+        "unfinished builds can be read",
+    ),
+    Damage(
+        "question",
+        ["UPDATE question SET text = 'low pressur'"],
+        "questions give their checksum",
+    ),
+    Damage(
+        "grade",
+        ["UPDATE expectation SET grade = 3"],
+        "questions give their checksum",
+    ),
+    Damage(
+        "an answer to a question without one",
+        ["UPDATE question SET is_answerable = 0"],
+        "questions without an answer expect nothing",
+    ),
+    Damage(
+        "question row",
+        ["DELETE FROM question"],
+        "expectations belong to a question",
     ),
     Damage(
         "an unfinished repair",
@@ -486,6 +516,7 @@ def make_base(db: Path, folder: Path) -> None:
         index.refresh()
         (folder / "pump.md").write_text(FILES["pump.md"])
         index.refresh()
+        index.add_question("low pressure", ["pump.md"])
         assert index.check() == []
     connection = connect(db, "rw")
     connection.execute("INSERT INTO tag VALUES('first', 1, '2026-11-30T12:00:00Z')")

@@ -51,6 +51,12 @@ class _Depth(click.ParamType):  # type: ignore[type-arg]  # no generic class in 
 )
 @click.option("--qrels", type=_FILE, help="As in BEIR or TREC; with FOLDER instead of its own.")
 @click.option(
+    "--questions",
+    "is_golden",
+    is_flag=True,
+    help="Judge the index of --db by its own golden questions.",
+)
+@click.option(
     "--run",
     "runs",
     type=_FILE,
@@ -113,6 +119,7 @@ def command(
     db: Path | None,
     queries: Path | None,
     qrels: Path | None,
+    is_golden: bool,
     runs: tuple[Path, ...],
     modes: tuple[Mode, ...],
     measures: tuple[str, ...],
@@ -132,12 +139,12 @@ def command(
 
     FOLDER is a BEIR-like collection: corpus.jsonl[.gz], queries.jsonl and qrels.tsv. Its index is kept,
     so another run embeds nothing again. Without FOLDER, --queries and --qrels judge the index of --db,
-    or the saved runs of --run.
+    or the saved runs of --run; --questions judges the index of --db by its golden questions.
     """
     from sqlindex.evaluation.evaluate import evaluate, evaluate_runs
     from sqlindex.evaluation.options import EvalOptions
 
-    _require_one_subject(folder, db, queries, qrels, runs, at)
+    _require_one_subject(folder, db, queries, qrels, runs, at, is_golden=is_golden)
     options = EvalOptions(
         measures=measures or None,
         level=level,
@@ -150,9 +157,8 @@ def command(
         report = evaluate_runs(runs, _judgements(folder, queries, qrels), options=options)
     elif folder is None:
         assert db is not None
-        report = _existing(
-            db, _judgements(None, queries, qrels), modes, configs, embedder, at, options
-        )
+        judgements = _golden(db) if is_golden else _judgements(None, queries, qrels)
+        report = _existing(db, judgements, modes, configs, embedder, at, options)
     else:
         wanted = modes or MODES
         needs_model = any(mode != "lexical" for mode in wanted)
@@ -179,10 +185,14 @@ def _require_one_subject(
     qrels: Path | None,
     runs: Sequence[Path],
     at: str | None,
+    *,
+    is_golden: bool,
 ) -> None:
+    if is_golden and (db is None or folder or queries or qrels or runs):
+        raise click.UsageError("--questions judges the index of --db, and nothing else")
     if folder is None and db is None and not runs:
         raise click.UsageError("name a FOLDER, an index with --db, or saved runs with --run")
-    if folder is None and (queries is None or qrels is None):
+    if folder is None and not is_golden and (queries is None or qrels is None):
         raise click.UsageError("without a FOLDER both --queries and --qrels are needed")
     if runs and db is not None:
         raise click.UsageError("--run measures saved runs, without the index of --db")
@@ -199,6 +209,17 @@ def _judgements(folder: Path | None, queries: Path | None, qrels: Path | None) -
     assert queries is not None
     assert qrels is not None
     return read_judgements(queries, qrels)
+
+
+def _golden(db: Path) -> Judgements:
+    from sqlindex.evaluation.golden import judgements_of
+    from sqlindex.index import Index
+
+    with Index.open(db) as index:
+        questions = index.questions()
+    if not questions:
+        raise click.UsageError(f"{db} has no golden questions; 'sqlindex questions add' adds one")
+    return judgements_of(questions, db.stem)
 
 
 def _existing(

@@ -8,6 +8,7 @@ import click
 
 from sqlindex.cli.options import db_option, embedder_name, json_option, open_index
 from sqlindex.cli.output import print_json, print_message
+from sqlindex.config import ChunkConfig
 from sqlindex.errors import DuplicateError
 from sqlindex.index import Index
 from sqlindex.sources.containment import canonical_root
@@ -20,9 +21,20 @@ from sqlindex.sources.containment import canonical_root
     metavar="NAME",
     help="The model for semantic search, or 'none'; see 'sqlindex model list'.",
 )
+@click.option(
+    "--chunk-chars",
+    type=click.IntRange(min=40),
+    help="Cut documents into chunks of about so many characters; 1200 if never set.",
+)
 @db_option
 @json_option
-def command(folders: tuple[Path, ...], embedder: str | None, db: Path, as_json: bool) -> None:
+def command(
+    folders: tuple[Path, ...],
+    embedder: str | None,
+    chunk_chars: int | None,
+    db: Path,
+    as_json: bool,
+) -> None:
     """Make an index (mode 0600) if there is none, register FOLDERS, choose a model.
 
     Run again, it adds what is new. Nothing is indexed before 'sqlindex refresh'.
@@ -32,6 +44,9 @@ def command(folders: tuple[Path, ...], embedder: str | None, db: Path, as_json: 
     with open_index(db, create=True) as index:
         if embedder is not None:
             index.set_embedder(embedder_name(embedder))
+        if chunk_chars is not None:
+            # A last piece joins the one before it below a quarter of the size, as by default.
+            index.set_chunks(ChunkConfig(target_chars=chunk_chars, min_chars=chunk_chars // 4))
         names = [name for root in dict.fromkeys(roots) if (name := _added(index, root)) is not None]
         status = index.status()
     if as_json:

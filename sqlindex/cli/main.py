@@ -33,6 +33,9 @@ _COMMANDS = {
     "links": ("links_cmd", "List the links of a document, or those that lead to it."),
     "history": ("history_cmd", "List the generations that are kept."),
     "diff": ("diff_cmd", "Show what differs between two generations."),
+    "publish": ("publish_cmd", "Publish a generation that a gate keeps back."),
+    "discard": ("discard_cmd", "Drop a generation that a gate keeps back."),
+    "questions": ("questions_cmd", "Golden questions: add, list, remove and import them."),
     "rollback": ("rollback_cmd", "Publish an earlier state as a new generation."),
     "tag": ("tag_cmd", "Name a generation, so that it is kept; list the names."),
     "status": ("status_cmd", "Show what the index holds and what was refused."),
@@ -102,7 +105,7 @@ def cli() -> None:
     """An embedded search index for documents: one SQLite file, offline.
 
     Exit codes: 0 ok, 1 failed, 2 usage, 3 nothing found (when asked to tell), 4 locked,
-    5 done in part, 6 corrupt, 8 not an index or a newer version, 130 interrupted, 143 terminated.
+    5 done in part, 6 corrupt, 7 refused by a gate, 8 not an index or a newer version, 130 interrupted, 143 terminated.
     """
 
 
@@ -162,7 +165,9 @@ def run(arguments: list[str]) -> int:
 
 
 def _as_json(error: SqlindexError) -> str:
-    return json_error(error.code, str(error), error.hint, retryable=error.retryable)
+    return json_error(
+        error.code, str(error), error.hint, retryable=error.retryable, **error.details
+    )
 
 
 def _make_printable(wants_json: bool) -> None:

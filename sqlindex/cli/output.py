@@ -21,9 +21,11 @@ def print_json_error(code: str, message: str, hint: str = "", *, retryable: bool
     print(json_error(code, message, hint, retryable=retryable))
 
 
-def json_error(code: str, message: str, hint: str = "", *, retryable: bool = False) -> str:
-    """The line that `print_json_error` prints."""
-    error = {"code": code, "message": message, "hint": hint, "retryable": retryable}
+def json_error(
+    code: str, message: str, hint: str = "", *, retryable: bool = False, **details: object
+) -> str:
+    """The line that `print_json_error` prints, with what else an error says."""
+    error = {"code": code, "message": message, "hint": hint, "retryable": retryable, **details}
     return _as_json({"error": error})
 
 

@@ -16,6 +16,7 @@ _LABELS = {
     "publish": "publishing",
     "search": "searching",
     "copy": "copying",
+    "measure": "measuring",
 }
 
 

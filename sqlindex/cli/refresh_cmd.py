@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import asdict
 from pathlib import Path
 
 import click
 
+from sqlindex.cli.gate import gate_option, gate_or_none
 from sqlindex.cli.interrupts import cancelled_by_signals
 from sqlindex.cli.options import db_option, json_option, open_index, wait_option
 from sqlindex.cli.output import plural, print_json, print_message, print_text
 from sqlindex.cli.progress import shown_progress
 from sqlindex.indexing.report import ChangeKind, Changes, RefreshReport
 from sqlindex.model.documents import RefusalReason
+from sqlindex.model.requests import Mode
 
 _DONE_IN_PART = 5
 _SHOWN_REFUSALS = 5
@@ -44,6 +47,7 @@ _SHOWN_REFUSALS = 5
     is_flag=True,
     help="Begin anew although an interrupted refresh was begun with other settings; reuse what is valid.",
 )
+@gate_option
 @wait_option
 @db_option
 @json_option
@@ -56,6 +60,8 @@ def command(
     allow_bad_vectors: bool,
     drop_vectors: bool,
     restart: bool,
+    gate: str | None,
+    gate_mode: Mode | None,
     wait_s: float,
     db: Path,
     as_json: bool,
@@ -65,7 +71,14 @@ def command(
     With PATHs, only these files and folders below registered ones, without listing the rest.
 
     Ctrl-C stops it and leaves the last generation; the next refresh goes on where it stopped.
+
+    With --gate the golden questions are searched on the new generation before it is published. If
+    they reach too little, the last generation stays, exit code 7 says so, and the new one waits for
+    'sqlindex publish', 'sqlindex discard' or another refresh.
     """
+    asked = gate_or_none(gate, gate_mode)
+    if is_plan and asked is not None:
+        raise click.UsageError("--plan makes nothing that --gate could measure")
     names = list(sources) or None
     with (
         open_index(db) as index,
@@ -94,6 +107,7 @@ def command(
                 allow_bad_vectors=allow_bad_vectors,
                 drop_vectors=drop_vectors,
                 restart=restart,
+                gate=asked,
                 cancel=cancel,
                 progress=progress,
                 wait_s=wait_s,
@@ -151,6 +165,7 @@ def _as_json(changes: Changes, report: RefreshReport | None) -> dict[str, object
         "resumed": report.resumed,
         "truncated": report.truncated,
         "without_vector": list(report.without_vector),
+        "gate": None if report.gate is None else asdict(report.gate),
         "duration_s": round(report.duration_s, 3),
     }
 
@@ -167,7 +182,7 @@ def _print_plan(changes: Changes) -> None:
 def _print_report(report: RefreshReport) -> None:
     if report.resumed:
         print_message(
-            f"went on with an interrupted refresh: {plural(report.resumed, 'document')} were staged"
+            f"went on with an unfinished refresh: {plural(report.resumed, 'document')} were staged"
         )
     print_message(_summary(report.changes))
     _print_notes(report.changes)
@@ -180,6 +195,10 @@ def _print_report(report: RefreshReport) -> None:
         )
     if not report.generation and not report.changes.refused:
         print_message("hint: nothing to index: register folders with 'sqlindex source add FOLDER'")
+    if report.gate is not None:
+        values = ", ".join(f"{name} {value:.4f}" for name, value in report.gate.values.items())
+        asked = plural(report.gate.questions, "question")
+        print_message(f"the gate is met: {values} ({report.gate.mode}, {asked})")
     state = "published" if report.is_published else "nothing to publish, still"
     print_message(f"{state} generation {report.generation} ({report.duration_s:.1f} s)")
 

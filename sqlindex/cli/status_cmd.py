@@ -10,6 +10,7 @@ import click
 
 from sqlindex.cli.options import db_option, json_option, open_index
 from sqlindex.cli.output import plural, print_json, print_text
+from sqlindex.model.gate import GatedGeneration
 from sqlindex.model.status import FileStatus, IndexStatus, RefusedDocument
 
 _NOT_IN = 3
@@ -105,11 +106,15 @@ def _print_status(status: IndexStatus) -> None:
             f"{plural(build.documents, 'document')} staged, embedder {build.embedder or 'none'}"
         )
         print_text(f"unfinished  a refresh begun at {build.started_at}, {staged}; refresh goes on")
+    if status.gated is not None:
+        _print_gated(status.gated, status.generation)
     if status.is_collecting:
         print_text("collecting  interrupted; the next refresh, or 'sqlindex gc', goes on")
     print_text(
         f"holds       {plural(status.documents, 'document')}, {plural(status.chunks, 'chunk')}"
     )
+    if status.chunk_chars is not None:
+        print_text(f"cut into    chunks of about {status.chunk_chars:,} characters")
     print_text(f"model       {status.embedder or 'none'}; default mode {status.default_mode}")
     print_text(f"vectors     {status.space or 'none'}")
     print_text(
@@ -126,6 +131,19 @@ def _print_status(status: IndexStatus) -> None:
         not_in += f"; left out: {left_out}" if left_out else ""
         documents = plural(source.documents, "document")
         print_text(f"source      {source.name}: {documents} from {source.where}{not_in}")
+
+
+def _print_gated(gated: GatedGeneration, head: int) -> None:
+    result = gated.result
+    asked = plural(result.questions, "question")
+    print_text(
+        f"gated       a generation of {gated.gated_at} waits ({plural(gated.documents, 'document')} staged): "
+        f"{'; '.join(gated.missed)} ({result.mode}, {asked})"
+    )
+    can = "'sqlindex publish --force' or 'sqlindex discard' decide"
+    if gated.base_generation != head:
+        can = f"the head was {gated.base_generation} then; refresh goes on from it, 'sqlindex discard' drops it"
+    print_text(f"            {can}")
 
 
 def _refused_as_json(document: RefusedDocument) -> dict[str, object]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from typing import Protocol
 
 from sqlindex.analysis.analyser import analyse, analyzer_fingerprint
 from sqlindex.cancellation import CancelToken
-from sqlindex.errors import CancelledError, CorruptIndexError, SqlindexError
+from sqlindex.errors import CancelledError, CorruptIndexError, GateError, SqlindexError
 from sqlindex.indexing.report import Progress, ProgressSink
+from sqlindex.model.gate import GateResult
 from sqlindex.store.builds import end_build
 from sqlindex.store.driver import Connection
 from sqlindex.store.generations import (
@@ -31,6 +33,27 @@ _logger = logging.getLogger(__name__)
 
 _READ_BEFORE_CHUNKS = 1_000
 """Up to so many changed chunks are analysed before the publishing transaction begins."""
+
+
+class Gatekeeper(Protocol):
+    """Decides whether a generation that is ready may become the head."""
+
+    @property
+    def result(self) -> GateResult | None:
+        """What was measured last."""
+
+    def prepare(self) -> None:
+        """Do what takes long, before the publishing transaction begins."""
+
+    def judge(self, connection: Connection) -> None:
+        """Measure the head that this connection sees.
+
+        Raises:
+            GateError: it is not good enough.
+        """
+
+    def compared(self, connection: Connection, refused: GateError) -> GateError:
+        """The error with what fell against the head that this connection sees."""
 
 
 @contextmanager
@@ -62,6 +85,7 @@ def publish_build(
     progress: ProgressSink,
     also: Callable[[Connection], None],
     restored: int | None = None,
+    gatekeeper: Gatekeeper | None = None,
 ) -> int | None:
     """Publish a build as the next generation, unless nothing would differ from the head.
 
@@ -72,11 +96,13 @@ def publish_build(
             swapped.
         also: what else becomes true, in the publishing transaction; done too without a publish.
         restored: the generation whose documents come back, of a rollback.
+        gatekeeper: asked within the publishing transaction, not when nothing differs.
 
     Returns:
         The new generation, or None.
 
     Raises:
+        GateError: the gatekeeper refused; the head and the staged build are as they were.
         HeadMovedError: the head is another one now; nothing is changed.
         CancelledError: before the publish.
     """
@@ -92,21 +118,29 @@ def publish_build(
             return None
         changed = changed_chunks(connection, build_id)
         number_slots(connection, build_id)
+    if gatekeeper is not None:
+        gatekeeper.prepare()
     progress(Progress("publish", 0, 1))
 
     def publish_with(lexical: LexicalTable | LexicalChange) -> int:
-        return publish(
-            writer,
-            build_id,
-            head,
-            cause=cause,
-            space_id=space_id,
-            analyzer=analyzer,
-            counts=counts,
-            lexical=lexical,
-            restored=restored,
-            also=also,
-        )
+        try:
+            return publish(
+                writer,
+                build_id,
+                head,
+                cause=cause,
+                space_id=space_id,
+                analyzer=analyzer,
+                counts=counts,
+                lexical=lexical,
+                restored=restored,
+                also=also,
+                judge=None if gatekeeper is None else gatekeeper.judge,
+            )
+        except GateError as exc:
+            assert gatekeeper is not None
+            writer.roll_back()  # else the next reading would take the new generation for the head
+            raise gatekeeper.compared(writer.connection, exc) from None
 
     generation = None
     if changed < staged_fts_chunks and not is_rebuilt:

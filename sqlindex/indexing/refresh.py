@@ -9,13 +9,12 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from sqlindex.cancellation import NEVER, CancelToken, WorkerThread
-from sqlindex.errors import (
-    EmbedderMismatchError,
-)
+from sqlindex.errors import EmbedderMismatchError, GateError
 from sqlindex.indexing.build import Embedded, embed_missing, stage_documents
 from sqlindex.indexing.diff import Listing, Rules, TouchedFile, walk
+from sqlindex.indexing.gated import hold_build
 from sqlindex.indexing.prepare import PreparedDocument, Workshop
-from sqlindex.indexing.publishing import lexical_rebuild, only_told, publish_build
+from sqlindex.indexing.publishing import Gatekeeper, lexical_rebuild, only_told, publish_build
 from sqlindex.indexing.report import (
     Changes,
     ProgressSink,
@@ -74,6 +73,7 @@ class RefreshJob:
         restart: begin anew, although there is an unfinished build of this scope.
         also: what else becomes true with the generation, in the publishing transaction; it is done
             too when there is nothing to publish.
+        gatekeeper: asked before the head moves; for a job with a scope, and without `also`.
     """
 
     listings: Sequence[Listing]
@@ -88,6 +88,7 @@ class RefreshJob:
     plan: Mapping[str, str] = field(default_factory=dict)
     restart: bool = False
     also: Callable[[Connection], None] | None = None
+    gatekeeper: Gatekeeper | None = None
     cancel: CancelToken = NEVER
     progress: ProgressSink = no_progress
 
@@ -109,6 +110,7 @@ def refresh(writer: Writer, job: RefreshJob) -> RefreshReport:
 
     Raises:
         BuildChangedError: an unfinished build of this scope was begun with another plan.
+        GateError: the gatekeeper refused the generation, which waits in the file.
     """
     started = time.monotonic()
     build = open_build(writer, job.scope, job.plan, restart=job.restart)
@@ -169,6 +171,7 @@ def refresh(writer: Writer, job: RefreshJob) -> RefreshReport:
         resumed=0 if build.before is None else build.before.confirmed,
         truncated=embedded.truncated,
         without_vector=tuple(embedded.without_vector),
+        gate=None if job.gatekeeper is None else job.gatekeeper.result,
         duration_s=time.monotonic() - started,
     )
 
@@ -356,18 +359,34 @@ def _publish(
         renamed=changes.count("renamed"),
         embedded=embedded.texts,
     )
-    return publish_build(
-        writer,
-        build_id,
-        head,
-        cause=job.cause,
-        space_id=space_id,
-        counts=counts,
-        staged_fts_chunks=job.workshop.config.staged_fts_chunks,
-        cancel=job.cancel,
-        progress=job.progress,
-        also=also,
-    )
+    try:
+        return publish_build(
+            writer,
+            build_id,
+            head,
+            cause=job.cause,
+            space_id=space_id,
+            counts=counts,
+            staged_fts_chunks=job.workshop.config.staged_fts_chunks,
+            cancel=job.cancel,
+            progress=job.progress,
+            also=also,
+            gatekeeper=job.gatekeeper,
+        )
+    except GateError as exc:
+        assert job.gatekeeper is not None
+        hold_build(
+            writer,
+            build_id,
+            job.gatekeeper,
+            exc,
+            cause=job.cause,
+            space_id=space_id,
+            counts=counts,
+            mount_points=_new_mount_points(job),
+            ledger=ledger,
+        )
+        raise
 
 
 def _remember(connection: Connection, job: RefreshJob, ledger: Ledger) -> None:
@@ -375,9 +394,17 @@ def _remember(connection: Connection, job: RefreshJob, ledger: Ledger) -> None:
     drop_file_stats(connection, ledger.removed_ids())
     drop_refusals(connection, ledger.readmitted())
     put_refusals(connection, ledger.news())
+    for source_id, points in _new_mount_points(job).items():
+        put_mount_points(connection, source_id, points)
+
+
+def _new_mount_points(job: RefreshJob) -> dict[int, tuple[str, ...]]:
+    """By source id, where other file systems begin, of folders where that has changed."""
+    found = {}
     for listing in job.listings:
-        adapter = listing.adapter
-        if listing.row.kind == "folder" and isinstance(adapter, OnFileSystem):
-            found = adapter.mount_points
-            if found != listing.row.mount_points:
-                put_mount_points(connection, listing.row.source_id, found)
+        adapter, row = listing.adapter, listing.row
+        if row.kind != "folder" or not isinstance(adapter, OnFileSystem):
+            continue
+        if adapter.mount_points != row.mount_points:
+            found[row.source_id] = adapter.mount_points
+    return found

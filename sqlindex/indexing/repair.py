@@ -32,6 +32,7 @@ from sqlindex.store.damage import (
 )
 from sqlindex.store.documents import stage_removals
 from sqlindex.store.driver import Connection, read_any_text
+from sqlindex.store.gated import forget_gate, unreadable_records
 from sqlindex.store.generations import ChangeCounts
 from sqlindex.store.links import remake_names, wrong_names
 from sqlindex.store.parses import damaged_parses
@@ -120,9 +121,14 @@ def repair(
     with writer.transaction():
         for what, outcome in rows.mend_sources(connection):
             note(cast(Outcome, outcome), [what])
+        note("lost", rows.mend_questions(connection))
     for build_id in unreadable_builds(connection):
         drop_build(writer, build_id)
         note("dropped", [f"unfinished build {build_id}"])
+    for build_id in unreadable_records(connection):
+        with writer.transaction():
+            forget_gate(connection, build_id)
+        note("dropped", [f"what a gate measured of build {build_id}"])
     step("rows and texts")
     damage = _find_damage(connection)
     step("lexical rows")

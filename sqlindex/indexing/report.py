@@ -9,6 +9,7 @@ from typing import Literal, cast
 
 from sqlindex.errors import SqlindexError, UsageError
 from sqlindex.model.documents import Refusal
+from sqlindex.model.gate import GateResult
 from sqlindex.model.packed import packed
 from sqlindex.store.ledger import Ledger
 
@@ -72,6 +73,8 @@ class RefreshReport:
         resumed: documents that an interrupted refresh had staged before.
         truncated: embedded texts that were longer than the embedder's limit and were cut.
         without_vector: places and reasons of texts published lexical-only on request.
+        gate: what the gate measured of the published generation; None without a gate, or when
+            there was nothing to publish.
         duration_s: wall time.
     """
 
@@ -83,6 +86,7 @@ class RefreshReport:
     resumed: int = 0
     truncated: int = 0
     without_vector: tuple[str, ...] = ()
+    gate: GateResult | None = None
     duration_s: float = 0.0
 
 
@@ -90,7 +94,7 @@ class RefreshReport:
 class Progress:
     """How far a phase is; `total` is None while it is unknown."""
 
-    phase: Literal["read", "embed", "publish", "search", "copy"]
+    phase: Literal["read", "embed", "publish", "search", "copy", "measure"]
     done: int
     total: int | None = None
 

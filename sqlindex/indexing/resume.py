@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
@@ -70,7 +70,8 @@ def open_build(writer: Writer, scope: str, plan: Mapping[str, str], *, restart: 
     """Go on with the unfinished build of this scope, or begin a new one.
 
     Builds that only their own process could go on with are dropped; what they parsed and embedded
-    is reused. Those of other scopes stay as they are.
+    is reused. So is one that a gate refused, if the plan is another one now: that is how its owner
+    answers the gate. Those of other scopes stay as they are.
 
     Args:
         scope: what the build covers; '' for one that is not gone on with.
@@ -84,7 +85,8 @@ def open_build(writer: Writer, scope: str, plan: Mapping[str, str], *, restart: 
     for build in unfinished_builds(writer.connection):
         if build.scope != scope and build.scope:
             continue
-        if not scope or not build.scope or restart or not _has_work(build, plan):
+        is_left = restart or not _has_work(build, plan) or _is_answered(build, plan)
+        if not scope or not build.scope or is_left:
             drop_build(writer, build.build_id)
         elif build.plan != plan:
             raise _changed(build, plan)
@@ -108,7 +110,8 @@ def require_fitting(
     """
     for build in unfinished_builds(connection):
         is_ours = scope and build.scope == scope and not restart
-        if is_ours and build.plan != plan and _has_work(build, plan):
+        is_left = not _has_work(build, plan) or _is_answered(build, plan)
+        if is_ours and build.plan != plan and not is_left:
             raise _changed(build, plan)
 
 
@@ -141,16 +144,31 @@ def plan_of(
     allow_bad_vectors: bool,
 ) -> dict[str, str]:
     """Everything that shapes a build, by name."""
-    plan = {
-        f"{_SOURCE}{row.name}": f"{row.kind} {row.root or ''} {json.dumps(row.options, sort_keys=True)}"
-        for row in sources
-    }
+    plan = _sources_plan(sources)
     plan["embedder"] = NO_EMBEDDER if embedder is None else embedder.identity
     plan["chunks"] = workshop.cuts
     plan["chunker"] = f"{CHUNKER_VERSION}, embedding input {EMBEDDING_INPUT_VERSION}"
     plan["parsers"] = blake2b("\n".join(workshop.readers()).encode(), digest_size=8).hexdigest()
     plan["bad vectors"] = "published without" if allow_bad_vectors else "refused"
     return plan
+
+
+def fits_sources(plan: Mapping[str, str], sources: Iterable[SourceRow]) -> bool:
+    """Whether the sources of a plan are registered as they were then."""
+    now = _sources_plan(sources)
+    return all(now.get(name) == was for name, was in plan.items() if name.startswith(_SOURCE))
+
+
+def _sources_plan(sources: Iterable[SourceRow]) -> dict[str, str]:
+    return {
+        f"{_SOURCE}{row.name}": f"{row.kind} {row.root or ''} {json.dumps(row.options, sort_keys=True)}"
+        for row in sources
+    }
+
+
+def _is_answered(build: UnfinishedBuild, plan: Mapping[str, str]) -> bool:
+    """Whether a gate refused a build and settings or sources have been changed since."""
+    return build.is_gated and build.plan != plan
 
 
 def _has_work(build: UnfinishedBuild, plan: Mapping[str, str]) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sqlindex.model.documents import Refusal
+from sqlindex.model.gate import GatedGeneration
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +91,8 @@ class IndexStatus:
     Attributes:
         kept_generations: how many can be searched, the head included.
         unfinished: refreshes that were interrupted, oldest first.
+        chunk_chars: soft size of the chunks that the index was set up with; None for the default.
+        gated: a generation that a gate keeps from being published, or None.
         is_collecting: whether a collection was interrupted; the next refresh goes on with it.
         embedder: name of the model the index is refreshed with, None for none or the host's own.
         space: identity of the encoding that the head's vectors were made with, or None.
@@ -113,6 +116,8 @@ class IndexStatus:
     kept_generations: int = 1
     unfinished: tuple[UnfinishedRefresh, ...] = ()
     is_collecting: bool = False
+    chunk_chars: int | None = None
+    gated: GatedGeneration | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,9 +23,9 @@ from sqlindex.model.results import Hit, SearchResult
 from sqlindex.rendering import rendered_text
 from sqlindex.search.lexical.channel import LexicalChannel
 from sqlindex.search.snippets import snippet
-from sqlindex.store.connection import IndexFile
 from sqlindex.store.driver import Connection
 from sqlindex.store.head import Served, read_served, require_lexical
+from sqlindex.store.inside import Readable
 from sqlindex.store.lexical import LexicalTable
 from sqlindex.store.snapshot import (
     ChunkRow,
@@ -67,7 +67,7 @@ class Searcher:
     """
 
     def __init__(
-        self, file: IndexFile, config: SearchConfig, uri_of: Callable[[ChunkRow], str | None]
+        self, file: Readable, config: SearchConfig, uri_of: Callable[[ChunkRow], str | None]
     ) -> None:
         self._file = file
         self._config = config

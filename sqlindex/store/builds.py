@@ -28,17 +28,22 @@ _BEGIN = """
 """
 _UNFINISHED = """
     SELECT build_id, base_generation, started_at, scope, plan,
-      (SELECT count(*) FROM document_version d WHERE d.build_id = b.build_id AND d.born IS NULL)
+      (SELECT count(*) FROM document_version d WHERE d.build_id = b.build_id AND d.born IS NULL), gated IS NOT NULL
     FROM build b ORDER BY build_id
 """
-_GO_ON = "UPDATE build SET base_generation = :base WHERE build_id = :build_id"
+_GO_ON = "UPDATE build SET base_generation = :base, gated = NULL WHERE build_id = :build_id"
 _LEXICAL = "SELECT lexical FROM build WHERE build_id = :build_id"
 _DROP_STAGED = """
     DELETE FROM document_version WHERE version_id IN (
       SELECT version_id FROM document_version WHERE build_id = :build_id AND born IS NULL LIMIT :step)
 """
 _DROP_VERSION = "DELETE FROM document_version WHERE version_id = ? AND born IS NULL"
+_DROP_SOME_NOTES = """
+    DELETE FROM gated_refusal WHERE build_id = :build_id AND (source_id, document_id) IN (
+      SELECT source_id, document_id FROM gated_refusal WHERE build_id = :build_id LIMIT :step)
+"""
 _DROP_REMOVES = "DELETE FROM build_removes WHERE build_id = :build_id"
+_DROP_NOTES = "DELETE FROM gated_refusal WHERE build_id = :build_id"
 _END = "DELETE FROM build WHERE build_id = :build_id"
 
 
@@ -49,6 +54,7 @@ class UnfinishedBuild(NamedTuple):
         scope: what it covers, '' if only its own process can go on with it.
         plan: what shapes it, by name, as it was when the build began.
         documents: how many it has staged.
+        is_gated: whether a gate keeps it from being published; see `store.gated`.
     """
 
     build_id: int
@@ -57,6 +63,7 @@ class UnfinishedBuild(NamedTuple):
     scope: str
     plan: Mapping[str, str]
     documents: int
+    is_gated: bool = False
 
 
 def begin_build(connection: Connection, scope: str, plan: Mapping[str, str]) -> tuple[int, Head]:
@@ -80,10 +87,18 @@ def unfinished_builds(connection: Connection) -> list[UnfinishedBuild]:
         CorruptIndexError: the row of one cannot be read.
     """
     found = []
-    for build_id, base, started_at, scope, plan, documents in connection.execute(_UNFINISHED):
+    for build_id, base, started_at, scope, plan, documents, gated in connection.execute(
+        _UNFINISHED
+    ):
         found.append(
             UnfinishedBuild(
-                build_id, base, started_at, scope, _read_plan(plan, build_id), documents
+                build_id,
+                base,
+                started_at,
+                scope,
+                _read_plan(plan, build_id),
+                documents,
+                bool(gated),
             )
         )
     return found
@@ -104,7 +119,7 @@ def _read_plan(text: str, build_id: int) -> dict[str, str]:
 def unreadable_builds(connection: Connection) -> list[int]:
     """Unfinished builds whose plan cannot be read."""
     found = []
-    for build_id, _, _, scope, plan, _ in connection.execute(_UNFINISHED):
+    for build_id, _, _, scope, plan, *_ in connection.execute(_UNFINISHED):
         try:
             _read_plan(plan, build_id)
             f"{scope}{plan}".encode()
@@ -116,11 +131,13 @@ def unreadable_builds(connection: Connection) -> list[int]:
 def go_on_with(connection: Connection, build_id: int) -> Head:
     """Take up an unfinished build on the present head, which is returned.
 
-    What it removes is found anew; its staged versions are compared with the head again.
+    What it removes is found anew; its staged versions are compared with the head again. A gate that
+    held it holds it no longer.
     """
     head = read_head(connection)
     connection.execute(_GO_ON, {"build_id": build_id, "base": head.generation})
-    connection.execute(_DROP_REMOVES, {"build_id": build_id})
+    for statement in (_DROP_REMOVES, _DROP_NOTES):
+        connection.execute(statement, {"build_id": build_id})
     return head
 
 
@@ -139,11 +156,12 @@ def drop_build(writer: Writer, build_id: int) -> None:
     Its texts, chunks and vectors stay for reuse until the next collection finds them unused.
     """
     part = {"build_id": build_id, "step": _STEP_VERSIONS}
-    dropped = _STEP_VERSIONS
-    while dropped == _STEP_VERSIONS:
-        with writer.transaction() as connection:
-            dropped = connection.execute(_DROP_STAGED, part).rowcount
-        writer.bound_log()
+    for statement in (_DROP_STAGED, _DROP_SOME_NOTES):
+        dropped = _STEP_VERSIONS
+        while dropped == _STEP_VERSIONS:
+            with writer.transaction() as connection:
+                dropped = connection.execute(statement, part).rowcount
+            writer.bound_log()
     with writer.transaction() as connection:
         lexical = connection.execute(_LEXICAL, part).fetchone()
         if lexical is not None and lexical[0] not in (None, read_head(connection).lexical):
@@ -153,7 +171,7 @@ def drop_build(writer: Writer, build_id: int) -> None:
 
 def end_build(connection: Connection, build_id: int) -> None:
     """Forget a build whose versions are published or dropped."""
-    for statement in (_DROP_REMOVES, _END):
+    for statement in (_DROP_REMOVES, _DROP_NOTES, _END):
         connection.execute(statement, {"build_id": build_id})
 
 

@@ -11,11 +11,13 @@ from sqlindex.store.builds import unreadable_builds
 from sqlindex.store.damage import UNREADABLE, require_damage, text_faults
 from sqlindex.store.documents import damaged_versions
 from sqlindex.store.driver import Connection, connect_scratch
+from sqlindex.store.gated import unreadable_records
 from sqlindex.store.head import Head, read_head
 from sqlindex.store.invariants import INVARIANTS, Invariant
 from sqlindex.store.lexical import LEXICAL_TABLES, Analyse, lexical_agrees, lexical_rows
 from sqlindex.store.links import wrong_names
 from sqlindex.store.parses import ChunkPlace, damaged_parses
+from sqlindex.store.questions import damaged_questions
 from sqlindex.store.sources import list_sources, refusals
 from sqlindex.store.vectors import damaged_vectors
 
@@ -78,6 +80,9 @@ _SMALL_TABLES = (
     "vector_space",
     "vector_refusal",
     "refused_document",
+    "gated_refusal",
+    "question",
+    "expectation",
 )
 # Columns that no checksum covers.
 _UNCHECKED_TEXTS = {
@@ -89,7 +94,8 @@ _UNCHECKED_TEXTS = {
     "vector_refusal": "SELECT detail FROM vector_refusal",
     "refused_document": "SELECT document_id, reason, detail, hint FROM refused_document",
     "file_stat": "SELECT document_id FROM file_stat",
-    "build": "SELECT scope, plan FROM build",
+    "build": "SELECT scope, plan, coalesce(gated, '') FROM build",
+    "gated_refusal": "SELECT document_id, coalesce(reason, ''), detail, hint FROM gated_refusal",
 }
 WELL_FORMED = "the database file is well-formed"
 LEXICAL_ROWS = "the lexical table holds the head's chunks"
@@ -127,6 +133,7 @@ def find_faults(
         ),
         ("sources and refusals can be read", _sources(connection)),
         ("unfinished builds can be read", _builds(connection)),
+        ("questions give their checksum", _questions(connection)),
         (LEXICAL_ROWS, slot_faults(connection)),
     ]
     if not quick:
@@ -183,6 +190,13 @@ def _sources(connection: Connection) -> Iterator[Finding]:
 def _builds(connection: Connection) -> Iterator[Finding]:
     for build_id in unreadable_builds(connection):
         yield Finding("unfinished builds can be read", f"build {build_id}")
+    for build_id in unreadable_records(connection):
+        yield Finding("unfinished builds can be read", f"what a gate measured of build {build_id}")
+
+
+def _questions(connection: Connection) -> Iterator[Finding]:
+    for question_id in damaged_questions(connection):
+        yield Finding("questions give their checksum", f"question {question_id!r} is damaged")
 
 
 def _encodable(connection: Connection) -> Iterator[Finding]:

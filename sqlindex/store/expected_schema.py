@@ -23,17 +23,17 @@ _NAMES = """
     build build_lexical build_removes chunk chunk_fts_a chunk_fts_a_config chunk_fts_a_data
     chunk_fts_a_docsize chunk_fts_a_idx chunk_fts_b chunk_fts_b_config chunk_fts_b_data
     chunk_fts_b_docsize chunk_fts_b_idx chunk_text collection content content_piece
-    document_name document_version embedding_text file_stat generation generation_kept head link
-    link_key name_key parse refused_document section setting source source_name
+    document_name document_version embedding_text expectation expectation_document file_stat gated_refusal generation generation_kept head link
+    link_key name_key parse question refused_document section setting source source_name
     sqlite_autoindex_content_1 sqlite_autoindex_embedding_text_1 sqlite_autoindex_parse_1
-    sqlite_autoindex_vector_space_1 sqlite_sequence tag tag_generation unused_parse unused_space
-    unused_since unused_text v_backlink v_chunk v_document v_generation v_head v_link v_refused v_vector
+    sqlite_autoindex_question_1 sqlite_autoindex_vector_space_1 sqlite_sequence tag tag_generation unused_parse unused_space
+    unused_since unused_text v_backlink v_chunk v_document v_generation v_head v_link v_question v_refused v_vector
     vector vector_refusal vector_space version_build version_died version_document
     version_frozen version_gone version_kept version_live version_names version_parse
     version_path version_slot version_staged_first
 """
 OBJECT_NAMES = frozenset(_NAMES.split())
-SCHEMA_FINGERPRINT = "161a0b54f54ee84b11916fe53195bb68"
+SCHEMA_FINGERPRINT = "a62c314e67447083f50610f2e9b9cb91"
 
 Objects: TypeAlias = Mapping[tuple[str, str], Row]
 """(type, name, table, SQL text) by (type, name)."""

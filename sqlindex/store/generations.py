@@ -204,6 +204,7 @@ def publish(
     lexical: LexicalTable | LexicalChange,
     restored: int | None = None,
     also: Callable[[Connection], None] | None = None,
+    judge: Callable[[Connection], None] | None = None,
 ) -> int:
     """Make the build the head: the one commit point of a refresh.
 
@@ -213,6 +214,8 @@ def publish(
             slots are numbered.
         restored: the generation whose documents come back, of a rollback.
         also: what else becomes true with this generation, in the same transaction.
+        judge: looks at the generation before the commit, by way of the connection that sees it as
+            the head; what it raises undoes the publish, and the build stays staged.
 
     Returns:
         The new generation.
@@ -276,6 +279,11 @@ def publish(
         if also is not None:
             also(connection)
         end_build(connection, build_id)
+        if judge is not None:
+            # FTS5 keeps totals in memory until a savepoint or the commit; searches read them.
+            connection.execute("SAVEPOINT judged")
+            judge(connection)
+            connection.execute("RELEASE judged")
     return generation
 
 

@@ -10,7 +10,7 @@ from sqlindex.store.driver import read_header
 APPLICATION_ID = 0x73716978
 """`sqix`: says that an SQLite file is one of ours (`PRAGMA application_id`, seen by `file`)."""
 
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 """Number of the last migration; kept as a constant so that opening an index reads no SQL files."""
 
 

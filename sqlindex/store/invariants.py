@@ -141,6 +141,21 @@ INVARIANTS = (
         WHERE build_id NOT IN (SELECT build_id FROM build)""",
     ),
     Invariant(
+        "what was refused behind a gate belongs to an unfinished build",
+        """SELECT 'document ' || document_id || ' of build ' || build_id FROM gated_refusal
+        WHERE build_id NOT IN (SELECT build_id FROM build)""",
+    ),
+    Invariant(
+        "expectations belong to a question",
+        """SELECT 'document ' || document_id || ' of question ' || question_id FROM expectation
+        WHERE question_id NOT IN (SELECT question_id FROM question)""",
+    ),
+    Invariant(
+        "questions without an answer expect nothing",
+        """SELECT 'question ' || question_id FROM question
+        WHERE NOT is_answerable AND question_id IN (SELECT question_id FROM expectation)""",
+    ),
+    Invariant(
         "the head's counts are those of its versions",
         """SELECT 'generation ' || g.generation || ' says ' || g.documents || '/' || g.chunks || ', has ' || n || '/' || c
         FROM head h JOIN generation g USING(generation),

@@ -14,6 +14,7 @@ from sqlindex.store.collect import drop_unused_parses, drop_unused_texts
 from sqlindex.store.compact import merge_lexical, rewrite
 from sqlindex.store.contents import drop_content
 from sqlindex.store.driver import Connection, Value
+from sqlindex.store.questions import forget_expected
 from sqlindex.store.settings import drop_setting, get_setting, put_setting
 from sqlindex.store.writer import Writer
 
@@ -35,7 +36,10 @@ _BY_ID = f"""
     SELECT s.source_id, s.name, {_FOLDER}, n.document_id FROM (
       SELECT source_id, document_id FROM document_version WHERE document_id = :wanted
       UNION SELECT source_id, document_id FROM refused_document WHERE document_id = :wanted
-      UNION SELECT source_id, document_id FROM file_stat WHERE document_id = :wanted) n
+      UNION SELECT source_id, document_id FROM file_stat WHERE document_id = :wanted
+      UNION SELECT source_id, document_id FROM gated_refusal WHERE document_id = :wanted
+      UNION SELECT s.source_id, e.document_id FROM expectation e JOIN source s ON s.name = e.source
+        WHERE e.document_id = :wanted) n
     JOIN source s USING(source_id) WHERE :source IS NULL OR s.name = :source
     ORDER BY s.name, s.source_id
 """
@@ -75,8 +79,14 @@ _COUNT_WITHOUT = f"""
 """
 _FORGET = tuple(
     f"DELETE FROM {table} WHERE source_id = :source_id AND document_id = :document_id"
-    for table in ("document_version", "file_stat", "refused_document")
+    for table in ("document_version", "file_stat", "refused_document", "gated_refusal")
 )
+# What a gate measured was with the document.
+_FORGET_GATE = """
+    UPDATE build SET gated = NULL WHERE build_id IN (
+      SELECT build_id FROM document_version
+      WHERE source_id = :source_id AND document_id = :document_id AND born IS NULL)
+"""
 _LIST_PARSES = """
     INSERT OR IGNORE INTO unused_parse SELECT parse_id FROM parse p
     WHERE NOT EXISTS (SELECT 1 FROM document_version d WHERE d.parse_id = p.parse_id)
@@ -92,7 +102,7 @@ _UNUSED_CONTENTS = """
 
 
 def find_everywhere(connection: Connection, wanted: str, source: str | None) -> list[Place]:
-    """Documents of that id, else of that path, in any generation, build, refusal or file stat.
+    """Documents of that id, else of that path, in any generation, build, refusal, file stat or question.
 
     Removed sources are looked through too. Cost: O(versions).
     """
@@ -139,16 +149,19 @@ def drop_builds_naming(writer: Writer, places: Iterable[Place]) -> None:
 
 
 def forget(connection: Connection, places: Iterable[Place]) -> int:
-    """Delete all versions, refusals and file stats, and mark the purge as begun; how many versions.
+    """Delete all versions, refusals, file stats and expectations of questions, and mark the purge as
+    begun; how many versions.
 
     In the transaction that ends the live versions, or when there are none.
     """
     versions = 0
     for place in places:
         connection.execute(_COUNT_WITHOUT, _which(place))
+        connection.execute(_FORGET_GATE, _which(place))
         for statement in _FORGET:
             dropped = connection.execute(statement, _which(place)).rowcount
             versions += dropped if statement is _FORGET[0] else 0
+        forget_expected(connection, place.source, place.document_id)
     put_setting(connection, _UNFINISHED, utc_now())
     return versions
 

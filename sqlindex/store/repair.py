@@ -32,6 +32,7 @@ from sqlindex.store.invariants import (
     VERSION_RULES,
 )
 from sqlindex.store.lexical import LEXICAL_TABLES, Analyse, LexicalTable, recreate_table
+from sqlindex.store.questions import damaged_questions
 from sqlindex.store.settings import get_setting, put_setting
 from sqlindex.store.sources import refusal_of
 from sqlindex.store.stored_json import read_texts
@@ -179,6 +180,10 @@ _LITTER = (
         "removals of no build",
         "DELETE FROM build_removes WHERE build_id NOT IN (SELECT build_id FROM build)",
     ),
+    (
+        "refusals of no build",
+        "DELETE FROM gated_refusal WHERE build_id NOT IN (SELECT build_id FROM build)",
+    ),
 )
 _LISTS = (
     (
@@ -219,11 +224,25 @@ _PLAIN_TEXTS = (
         "DELETE FROM refused_document" + _OF_TEXT,
     ),
     ("file_stat", ("document_id",), "DELETE FROM file_stat" + _OF_TEXT),
+    (
+        "gated_refusal",
+        ("document_id", "reason", "detail", "hint"),
+        "DELETE FROM gated_refusal" + _OF_TEXT,
+    ),
     ("setting", ("name", "value"), "DELETE FROM setting" + _OF_TEXT),
     ("tag", ("name",), "DELETE FROM tag" + _OF_TEXT),
     ("generation", ("cause", "analyzer"), "UPDATE generation SET {column} = ''" + _OF_TEXT),
     ("vector_refusal", ("detail",), "UPDATE vector_refusal SET {column} = ''" + _OF_TEXT),
 )
+_FORGET_QUESTION = "DELETE FROM question WHERE CAST(question_id AS BLOB) = ?"
+_FORGET_EXPECTATIONS = """
+    DELETE FROM expectation WHERE question_id NOT IN (SELECT question_id FROM question)
+"""
+# What was measured no longer is what would be published.
+_FORGET_GATE = """
+    UPDATE build SET gated = NULL
+    WHERE build_id = (SELECT build_id FROM document_version WHERE version_id = ? AND born IS NULL)
+"""
 _REFUSED = "SELECT source_id, document_id, is_kept FROM refused_document"
 _FORGET_REFUSED = "DELETE FROM refused_document WHERE source_id = ? AND document_id = ?"
 
@@ -476,6 +495,7 @@ def forget_versions(connection: Connection, lost: Collection[Version]) -> None:
     """Delete versions that no generation may show any more: dead and staged ones."""
     for each in lost:
         connection.execute(_FORGET_STAT, (each.source_id, each.document_id))
+        connection.execute(_FORGET_GATE, (each.version_id,))
         connection.execute(_DELETE_REMOVAL, (each.version_id,))
         connection.execute(_DELETE_VERSION, (each.version_id,))
 
@@ -605,7 +625,7 @@ def mend_sources(connection: Connection) -> Iterator[tuple[str, str]]:
         for column in columns:
             rows = connection.execute(f"SELECT DISTINCT {column} FROM {table}").fetchall()
             for (text,) in rows:
-                if not _is_encodable(text):
+                if text is not None and not _is_encodable(text):
                     connection.execute(mend.format(column=column), (stored_bytes(str(text)),))
                     yield f"{column} of {table} that is no text", "dropped"
     for source_id, document_id, is_kept in connection.execute(_REFUSED).fetchall():
@@ -617,6 +637,16 @@ def mend_sources(connection: Connection) -> Iterator[tuple[str, str]]:
         if not is_sound:
             connection.execute(_FORGET_REFUSED, (source_id, document_id))
             yield f"why {document_id} is not indexed", "dropped"
+
+
+def mend_questions(connection: Connection) -> Iterator[str]:
+    """Delete golden questions that do not say what was stored, and expectations of none."""
+    for question_id in damaged_questions(connection):
+        connection.execute(_FORGET_QUESTION, (stored_bytes(str(question_id)),))
+        connection.execute(_FORGET_EXPECTATIONS)
+        yield f"question {question_id}"
+    if connection.execute(_FORGET_EXPECTATIONS).rowcount:
+        yield "expectations of a question that is gone"
 
 
 def _is_encodable(text: object) -> bool:

@@ -108,9 +108,17 @@ class Writer:
                 connection.execute("COMMIT")
             except BaseException:
                 with suppress(Exception):
-                    if connection.in_transaction:
-                        connection.execute("ROLLBACK")
+                    self.roll_back()
                 raise
+
+    def roll_back(self) -> None:
+        """Undo the open transaction, if there is one.
+
+        For whoever goes on after a transaction that was undone on purpose: undoing may itself fail.
+        """
+        with translated_errors(self.path):
+            if self.connection.in_transaction:
+                self.connection.execute("ROLLBACK")
 
     def bound_log(self) -> None:
         """Checkpoint when the log has grown; wait when a reader keeps it from shrinking for long.

@@ -40,6 +40,7 @@ exact.
 | 4 | another writer holds the index |
 | 5 | `refresh`: done, but a file was unreadable or changing, or a text got no vector; or (`build_changed`) nothing done, since an interrupted refresh was begun with other settings. `repair`: something was lost that a refresh or indexing again brings back |
 | 6 | the index is damaged |
+| 7 | a gate keeps the new generation back; the head stays, see [gates](../how-to/gate-a-refresh.md) |
 | 8 | not an index, or one made by a newer version |
 | 130, 143 | interrupted by Ctrl-C (SIGINT), by SIGTERM |
 """

@@ -19,6 +19,7 @@ PAGES = (
     pytest.param("docs/how-to/check-and-repair.md", marks=pytest.mark.req("A-29")),
     "docs/how-to/embed-in-an-application.md",
     pytest.param("docs/how-to/evaluate.md", marks=pytest.mark.req("A-32")),
+    pytest.param("docs/how-to/gate-a-refresh.md", marks=pytest.mark.req("D-10")),
     pytest.param("docs/how-to/index-a-database-table.md", marks=pytest.mark.req("A-4")),
     pytest.param("docs/how-to/inspect-with-sql.md", marks=pytest.mark.req("D-6")),
     pytest.param("docs/how-to/index-folders.md", marks=pytest.mark.req("A-2", "A-3", "A-13")),

@@ -541,10 +541,31 @@ def test_the_command_measures_an_existing_index(tmp_path: Path) -> None:
     assert "generation 7" in missing
 
 
+@pytest.mark.req("D-10")
+def test_the_command_measures_an_index_by_its_own_questions(tmp_path: Path) -> None:
+    db = tmp_path / "i.db"
+    with Index.open(db, create=True) as index:
+        for source in ("tea", "coffee"):
+            index.upsert(source, [Document("a", f"green {source}"), Document("b", "black tea")])
+        index.add_question("green tea", {"a": 1}, source="tea", id="q")
+        index.add_question("white wine", class_name="wine", is_answerable=False)
+    printed = json.loads(run_command("--db", db, "--questions", "--json"))
+    (run,) = printed["runs"]
+    assert run["by_query"]["q"]["MRR"] == 1.0
+    assert [(one["name"], one["queries"]) for one in run["no_answer"]] == [("wine", 1)]
+    with Index.open(tmp_path / "none.db", create=True):
+        pass
+    assert "no golden questions" in run_command(
+        "--db", tmp_path / "none.db", "--questions", exit_code=2
+    )
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ([], "name a FOLDER"),
+        (["--questions"], "--questions judges the index of --db"),
+        ([str(TINY), "--db", "x.db", "--questions"], "--questions judges the index of --db"),
         (["--db", "x.db"], "both --queries and --qrels"),
         ([str(TINY), "--at", "1"], "--at is for the index of --db"),
         ([str(TINY), "--db", "x.db", "--run", __file__], "without the index of --db"),

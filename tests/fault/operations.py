@@ -13,10 +13,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from sqlindex import Index
+from sqlindex import Gate, Index
 from sqlindex.cancellation import CancelToken
 from sqlindex.config import IndexConfig, Retention
-from sqlindex.errors import CancelledError, UnknownDocumentError
+from sqlindex.errors import CancelledError, GateError, UnknownDocumentError
 from sqlindex.indexing.report import Progress
 from sqlindex.sources.memory import Document, MemorySource
 from sqlindex.store.driver import read_header
@@ -277,3 +277,42 @@ REPAIR = register(
     damages=tuple(d for d in DERIVED if d.name in ("lexical pages deleted", "names deleted")),
 )
 TAG = register("tag", three_generations, lambda index, _: index.tag("first", 1, force=True))
+
+
+def golden_refresh(index: Index, folder: Path) -> None:
+    """Publish the files as they are before, ask for what will be gone, then change them."""
+    first_refresh(index, folder)
+    index.add_question("quartz lamp", ["gone.md"])
+    index.add_question("grease it each spring", ["pump.md"])
+
+
+def gated_refresh(index: Index, folder: Path) -> None:
+    """A refresh that its gate keeps back."""
+    golden_refresh(index, folder)
+    refuse(index, folder)
+
+
+def refuse(index: Index, _: Path) -> None:
+    """Refresh with a gate that is missed."""
+    with suppress(GateError):
+        index.refresh(gate=Gate("hit@1 >= 0.9"))
+    # A fault may have left the build unfinished, and then it was measured again.
+    assert index.status().gated is not None
+
+
+def publish(index: Index, _: Path) -> None:
+    """Publish what waits, if anything does."""
+    if index.status().gated is not None:
+        index.publish(force=True)
+
+
+def discard(index: Index, _: Path) -> None:
+    """Drop what waits, if anything does."""
+    if index.status().gated is not None:
+        index.discard()
+
+
+GATE_MISSED = register("gate-missed", golden_refresh, refuse)
+GATE_MISSED_STAGED = register("gate-missed-staged", golden_refresh, refuse, config=STAGED_STEPS)
+PUBLISH = register("publish-force", gated_refresh, publish)
+DISCARD = register("discard", gated_refresh, discard)

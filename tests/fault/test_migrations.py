@@ -46,6 +46,7 @@ RELEASED = {
     "0004_lexical": "2b3dd25a47f0a04a",
     "0005_inspection_views": "a14fd3f6bbe1f69f",
     "0006_history": "19b3228bb1b139e5",
+    "0007_questions": "f603edddd682c515",
 }
 """BLAKE2b of the migrations that indexes out there have run: they stay as they are."""
 
@@ -209,7 +210,7 @@ def test_a_migration_in_several_transactions_would_be_noticed(quick_path: Path) 
     """The control: what is compared above differs after a part of the statements."""
     db = _unpack(OLDER[-1], quick_path / "part")
     old = shell_lines(db, ".dump")
-    statement = "CREATE TABLE tag(name TEXT PRIMARY KEY) STRICT"
+    statement = "CREATE TABLE question(position INTEGER PRIMARY KEY) STRICT"
     shell_lines(db, statement, writes=True)
     assert shell_lines(db, ".dump") != old
 
@@ -255,10 +256,12 @@ def test_a_newer_index_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
 @pytest.mark.req("A-31")
 def test_the_command_says_that_it_migrated_and_a_search_says_how(tmp_path: Path) -> None:
     db = _unpack(OLDER[-1], tmp_path / "old")
-    assert_told(sqlindex("search", "pump", "--db", db), 1, "older schema 5", "sqlindex refresh")
+    assert_told(
+        sqlindex("search", "pump", "--db", db), 1, f"older schema {OLDER[-1]}", "sqlindex refresh"
+    )
     done = sqlindex("compact", "--db", db)
     assert done.code == 0
-    assert "index.db.schema5.bak" in done.err
+    assert f"index.db.schema{OLDER[-1]}.bak" in done.err
     assert sqlindex("search", "pump", "--db", db, "--mode", "lexical").code == 0
 
 

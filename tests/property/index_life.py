@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -33,10 +33,13 @@ from sqlindex.errors import (
     BuildChangedError,
     EmbedderMismatchError,
     EmbedderRequiredError,
+    GateError,
     GenerationGoneError,
     LockedError,
 )
 from sqlindex.indexing import diff
+from sqlindex.model.gate import GateCondition
+from sqlindex.model.requests import Mode
 from sqlindex.sources.memory import Document
 from tests.faults import folder_in_memory
 from tests.property.index_model import Folder, IndexModel, Key, difference, is_at, listed
@@ -104,6 +107,20 @@ _PARTS = st.one_of(
 )
 
 
+class _Refusing:
+    """A gate that no generation passes."""
+
+    text = "refusing"
+    mode: Mode | None = "lexical"
+    depth = 1
+    conditions = (GateCondition("asked", ">=", 1.0),)
+
+    def measure(
+        self, qrels: Mapping[str, Mapping[str, int]], rankings: Mapping[str, Sequence[str]]
+    ) -> Mapping[str, Mapping[str, float]]:
+        return {question: {"asked": 0.0} for question in qrels}
+
+
 class IndexLife(RuleBasedStateMachine):
     """Files change, the index is refreshed, fails, is killed, goes back; `model` is what it is."""
 
@@ -141,6 +158,7 @@ class IndexLife(RuleBasedStateMachine):
         for folder in self.folders.values():
             self.index.add_source(folder.root)
         self.index.upsert(_NOTES, ())
+        self.index.add_question(COMMON, ["nowhere"], source=_NOTES)
         self.index.collect(Retention(retention))
         self.model = IndexModel(retention=retention)
         self.interrupted: dict[object, set[str | None]] = {}
@@ -232,6 +250,36 @@ class IndexLife(RuleBasedStateMachine):
     ) -> None:
         self.change_files(changes)
         self._refresh(part, mishap)
+
+    @rule(changes=_CHANGES, is_forced=st.booleans(), mishap=mishaps(150, 20))
+    def refresh_behind_a_gate(
+        self, changes: Sequence[Change], is_forced: bool, mishap: Mishap | None
+    ) -> None:
+        """It is refused, so that nothing changes; then published all the same, or refreshed again."""
+        self.change_files(changes)
+        if self.index.status().is_collecting:
+            return
+
+        def refused(token: CancelToken) -> None:
+            with suppress(GateError):
+                self.index.refresh(
+                    drop_vectors=self.embedder is None, restart=True, gate=_Refusing(), cancel=token
+                )
+
+        self._do(refused, mishap, [self.model], self.identity)
+        self.interrupted.setdefault(None, set()).add(self.identity)
+        if is_forced and self.index.status().gated is not None:
+            documents = self.model.head.documents
+            for name, folder in self.folders.items():
+                documents = listed(documents, name, folder, None)
+            published = self.model.published(documents, self.identity)
+            self._do(
+                lambda token: self.index.publish(force=True, cancel=token),
+                None,
+                self._publishing(published),
+                self.identity,
+            )
+        self._refresh(None, None)
 
     def _refresh(self, scope: tuple[str, str | None] | None, mishap: Mishap | None) -> None:
         wanted: dict[str, Any] = {"drop_vectors": self.embedder is None}

@@ -1,0 +1,255 @@
+"""The publish gate: search the golden questions on a generation that is not published yet, and judge."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from sqlindex.cancellation import CancelToken
+from sqlindex.config import SearchConfig
+from sqlindex.errors import (
+    CorruptIndexError,
+    EmbedderError,
+    EmbedderMismatchError,
+    EmbedderRequiredError,
+    FallenQuestion,
+    GateError,
+    MissedCondition,
+    RebuildRequiredError,
+    UsageError,
+)
+from sqlindex.indexing.report import Progress, ProgressSink
+from sqlindex.model.gate import GateResult
+from sqlindex.model.questions import Question
+from sqlindex.model.requests import MAX_LIMIT, Mode, SearchRequest
+from sqlindex.ports import Embedder, PublishGate
+from sqlindex.search.searcher import Searcher
+from sqlindex.store.driver import Connection
+from sqlindex.store.inside import OneConnection
+from sqlindex.wiring import uri_of
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+_TOLD_QUESTIONS = 10
+"""Fallen questions that the message names; the error has them all."""
+
+_CHUNKS_PER_DOCUMENT = 3
+"""Hits fetched at a time for each document wanted: making a hit costs more than ranking it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Measured:
+    mean: Mapping[str, float]
+    by_question: Mapping[str, Mapping[str, float]]
+
+
+class QuestionGate:
+    """Measures generations by the golden questions of an index and refuses those below a gate.
+
+    A generation is searched by way of the connection that has just made it the head and has not
+    committed: with the same code, and the same results, as any search after the commit.
+    """
+
+    def __init__(
+        self,
+        gate: PublishGate,
+        questions: Sequence[Question],
+        *,
+        embedder: Embedder | None,
+        config: SearchConfig,
+        cancel: CancelToken,
+        progress: ProgressSink,
+    ) -> None:
+        """Take what is asked.
+
+        Args:
+            questions: of the index; those that expect a document are measured.
+            embedder: of the generation to be; None if it has no vectors.
+            config: as the index is searched with.
+
+        Raises:
+            UsageError: no question expects a document.
+            EmbedderRequiredError: the gate's mode needs an embedder.
+        """
+        self._gate = gate
+        self._questions = [question for question in questions if question.expected]
+        if not self._questions:
+            raise UsageError(
+                "the gate has nothing to measure: no question of the index expects a document",
+                hint="add some: sqlindex questions add TEXT --expect DOCUMENT",
+            )
+        self._mode: Mode = gate.mode or ("lexical" if embedder is None else "hybrid")
+        if self._mode != "lexical" and embedder is None:
+            raise EmbedderRequiredError(
+                f"a gate in mode {self._mode} needs an embedder, and there is none",
+                hint="measure words only: mode='lexical' (--gate-mode lexical)",
+            )
+        self._embedder = None if embedder is None else _EmbedsOnce(embedder)
+        self._config = config
+        self._cancel = cancel
+        self._progress = progress
+        self._result: GateResult | None = None
+        self._by_question: Mapping[str, Mapping[str, float]] = {}
+
+    @property
+    def result(self) -> GateResult | None:
+        """What was measured last, or None."""
+        return self._result
+
+    def prepare(self) -> None:
+        """Embed the questions, so that no model runs inside the publishing transaction."""
+        from sqlindex.search.semantic.query_vector import embed_query
+
+        if self._embedder is None or self._mode == "lexical":
+            return
+        for done, question in enumerate(self._questions):
+            self._progress(Progress("measure", done, len(self._questions)))
+            try:
+                embed_query(self._embedder, question.text, self._cancel)
+            except EmbedderError as exc:
+                raise type(exc)(f"question {question.id!r}: {exc}", hint=exc.hint) from exc
+        self._progress(Progress("measure", len(self._questions), len(self._questions)))
+
+    def judge(self, connection: Connection) -> None:
+        """Measure the head that this connection sees.
+
+        Raises:
+            GateError: a condition is missed; without what fell.
+        """
+        measured = self._measure(connection)
+        self._by_question = measured.by_question
+        self._result = GateResult(
+            self._gate.text, self._mode, len(self._questions), dict(measured.mean)
+        )
+        missed = [
+            MissedCondition(
+                condition.measure,
+                condition.comparison,
+                condition.bound,
+                measured.mean[condition.measure],
+            )
+            for condition in self._gate.conditions
+            if not condition.is_met(measured.mean[condition.measure])
+        ]
+        if missed:
+            raise GateError("a condition of the gate is missed", missed=missed)
+
+    def compared(self, connection: Connection, refused: GateError) -> GateError:
+        """The error with what fell against the head that this connection sees.
+
+        The head is left out if it cannot be searched in this mode, for example because its vectors
+        are of another embedder.
+        """
+        try:
+            head = self._measure(connection)
+        except (
+            EmbedderMismatchError,
+            EmbedderRequiredError,
+            RebuildRequiredError,
+            CorruptIndexError,
+        ):
+            head = None
+        missed = [
+            replace(condition, before=None if head is None else head.mean[condition.measure])
+            for condition in refused.missed
+        ]
+        fell = sorted(self._fallen(missed, head), key=_by_fall)
+        counted = f"{len(self._questions)} question{'s' if len(self._questions) > 1 else ''}"
+        lines = [
+            f"the gate keeps the new generation back: {'; '.join(map(str, missed))} "
+            f"({self._mode}, {counted})",
+            *map(_told, fell[:_TOLD_QUESTIONS]),
+        ]
+        if len(fell) > _TOLD_QUESTIONS:
+            lines.append(f"and {len(fell) - _TOLD_QUESTIONS} more")
+        return GateError(
+            "\n".join(lines),
+            hint="the head stays; publish the new generation all the same (sqlindex publish --force), drop it "
+            "(sqlindex discard), or change something and refresh again",
+            missed=missed,
+            fell=fell,
+        )
+
+    def _fallen(
+        self, missed: Sequence[MissedCondition], head: _Measured | None
+    ) -> Iterator[FallenQuestion]:
+        bounds = {condition.measure: condition.bound for condition in missed}
+        for measure, bound in bounds.items():
+            for question in self._questions:
+                after = self._by_question[question.id][measure]
+                before = None if head is None else head.by_question[question.id][measure]
+                if after < (bound if before is None else before):
+                    yield FallenQuestion(question.id, question.text, measure, before, after)
+
+    def _measure(self, connection: Connection) -> _Measured:
+        searcher = Searcher(OneConnection(connection), self._config, uri_of)
+        # Numbers in place of names: whatever an id holds, a measure sees plain words.
+        names: dict[tuple[str, str], str] = {}
+
+        def name(source: str, document_id: str) -> str:
+            return names.setdefault((source, document_id), str(len(names)))
+
+        qrels, rankings = {}, {}
+        for question in self._questions:
+            self._cancel.check()
+            qrels[question.id] = {name(e.source, e.document_id): e.grade for e in question.expected}
+            rankings[question.id] = [
+                name(*found) for found in self._ranking(searcher, question.text)
+            ]
+        by_question = self._gate.measure(qrels, rankings)
+        mean = {
+            condition.measure: sum(values[condition.measure] for values in by_question.values())
+            / len(by_question)
+            for condition in self._gate.conditions
+        }
+        return _Measured(mean, by_question)
+
+    def _ranking(self, searcher: Searcher, text: str) -> list[tuple[str, str]]:
+        """(source, document id) by best chunk, as deep as the gate looks."""
+        found: dict[tuple[str, str], None] = {}
+        offset, limit = 0, min(MAX_LIMIT, _CHUNKS_PER_DOCUMENT * self._gate.depth)
+        while True:
+            request = SearchRequest(text, self._mode, limit, offset)
+            page = searcher.search(request, lambda: self._embedder, self._cancel)
+            found.update(((hit.source, hit.document_id), None) for hit in page.hits)
+            offset += len(page.hits)
+            if not page.has_more or len(found) >= self._gate.depth:
+                return list(found)[: self._gate.depth]
+
+
+class _EmbedsOnce:
+    """An embedder that is asked for each query once."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+        self._vectors: dict[str, npt.NDArray[np.float32]] = {}
+
+    @property
+    def identity(self) -> str:
+        return self._embedder.identity
+
+    @property
+    def dimensions(self) -> int:
+        return self._embedder.dimensions
+
+    def embed_documents(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        return self._embedder.embed_documents(texts)
+
+    def embed_query(self, text: str) -> npt.NDArray[np.float32]:
+        if text not in self._vectors:
+            self._vectors[text] = self._embedder.embed_query(text)
+        return self._vectors[text]
+
+
+def _by_fall(question: FallenQuestion) -> tuple[float, float, str, str]:
+    """The largest fall first, then the lowest value."""
+    fall = 0.0 if question.before is None else question.before - question.after
+    return (-fall, question.after, question.id, question.measure)
+
+
+def _told(question: FallenQuestion) -> str:
+    was = "" if question.before is None else f"{question.before:.4f} -> "
+    return f"{question.id}: {question.measure} {was}{question.after:.4f}: {question.text}"

@@ -1,0 +1,133 @@
+"""Files of golden questions: a folder like a judged collection without its corpus, or JSON Lines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from sqlindex.errors import UsageError
+from sqlindex.model.questions import Question
+
+_QRELS_FILES = ("qrels.tsv", "qrels/test.tsv")
+_HINT = (
+    "a folder with queries.jsonl and qrels.tsv (or qrels/test.tsv), or a file of JSON Lines with "
+    "id, text and expect in each"
+)
+
+Grades = Mapping[str, int]
+"""Grade by the name of a document."""
+
+
+def read_questions(path: Path) -> list[tuple[Question, Grades]]:
+    """The questions of a folder or file in its order, each with the documents that it expects.
+
+    A folder has `queries.jsonl` and `qrels.tsv` (query id, document, grade, parted by tabs, or TREC's
+    four columns). A line of JSON Lines has `id` (or `_id`), `text`, and in a file `expect`: a list of
+    documents, or an object of their grades. `class` or `classes` is its kind; `"answerable": false`
+    says that no document answers it.
+    Judgements of grade 0 and below are left out, and so are queries of a folder that have no other
+    ones and are not said to be without an answer.
+
+    Raises:
+        UsageError: a file is missing or malformed; the message names file and line.
+    """
+    if path.is_dir():
+        grades = _qrels(path)
+        questions = list(_of_lines(path / "queries.jsonl", grades))
+        known = {question.id for question, _ in questions}
+        stray = sorted(grades.keys() - known)
+        if stray:
+            raise UsageError(f"{path}: the qrels name {stray[0]!r}, which is no query", hint=_HINT)
+        return [(q, expected) for q, expected in questions if expected or not q.is_answerable]
+    return list(_of_lines(path, None))
+
+
+def _of_lines(path: Path, grades: Mapping[str, Grades] | None) -> Iterator[tuple[Question, Grades]]:
+    ids: set[str] = set()
+    for number, line in _lines(path):
+        where = f"{path}, line {number}"
+        try:
+            fields = json.loads(line)
+        except (ValueError, RecursionError) as exc:
+            raise UsageError(f"{where}: not JSON: {exc}", hint=_HINT) from exc
+        if not isinstance(fields, dict):
+            raise UsageError(f"{where}: not a JSON object", hint=_HINT)
+        id_, text = fields.get("id", fields.get("_id")), fields.get("text")
+        is_answerable = fields.get("answerable", True)
+        if not isinstance(id_, str) or not isinstance(text, str):
+            raise UsageError(f"{where}: id and text must be texts", hint=_HINT)
+        if not isinstance(is_answerable, bool):
+            raise UsageError(f"{where}: answerable must be true or false", hint=_HINT)
+        if id_ in ids:
+            raise UsageError(f"{where}: the id {id_!r} is taken already", hint="make ids unique")
+        ids.add(id_)
+        expected = _expected(fields, where) if grades is None else grades.get(id_, {})
+        yield Question(id_, text, _class(fields, where), is_answerable), expected
+
+
+def _class(fields: Mapping[str, object], where: str) -> str | None:
+    """One text for `class`, `classes` or, of a query without an answer, `kind`."""
+    kind = fields.get("kind") if fields.get("answerable") is False else None
+    given = fields.get("class", fields.get("classes", kind))
+    if isinstance(given, list) and all(isinstance(name, str) for name in given):
+        return ", ".join(given) or None
+    if not isinstance(given, str | None):
+        raise UsageError(f"{where}: class must be a text", hint=_HINT)
+    return given
+
+
+def _expected(fields: Mapping[str, object], where: str) -> Grades:
+    given = fields.get("expect", [])
+    if isinstance(given, list) and all(isinstance(name, str) for name in given):
+        return dict.fromkeys(given, 1)
+    if isinstance(given, dict) and all(type(grade) is int for grade in given.values()):
+        return {name: grade for name, grade in given.items() if grade > 0}
+    raise UsageError(
+        f"{where}: expect must be a list of documents or an object of grades", hint=_HINT
+    )
+
+
+def _qrels(folder: Path) -> dict[str, dict[str, int]]:
+    path = next((folder / name for name in _QRELS_FILES if (folder / name).is_file()), None)
+    if path is None:
+        raise UsageError(f"{folder} has no {' or '.join(_QRELS_FILES)}", hint=_HINT)
+    found: dict[str, dict[str, int]] = {}
+    for number, line in _lines(path):
+        where = f"{path}, line {number}"
+        columns = line.split("\t")
+        if len(columns) != 3:
+            columns = line.split()
+            del columns[1:2]  # of TREC's four, the second says nothing
+        if len(columns) != 3:
+            raise UsageError(f"{where}: neither 3 columns nor TREC's 4", hint=_HINT)
+        question_id, document, written = columns
+        try:
+            grade = int(written)
+        except ValueError:
+            if number == 1:
+                continue  # the header
+            raise UsageError(f"{where}: the grade {written!r} is no number", hint=_HINT) from None
+        judged = found.setdefault(question_id, {})
+        if document in judged and judged[document] != grade:
+            raise UsageError(f"{where}: {document!r} has another grade already", hint=_HINT)
+        judged[document] = grade
+    return {
+        question_id: {name: grade for name, grade in judged.items() if grade > 0}
+        for question_id, judged in found.items()
+    }
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    """(number, text) of every line that is not blank."""
+    try:
+        with path.open("rb") as stream:
+            for number, line in enumerate(stream, start=1):
+                try:
+                    text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+                except UnicodeDecodeError as exc:
+                    raise UsageError(f"{path}, line {number}: not UTF-8", hint=_HINT) from exc
+                if text.strip():
+                    yield number, text.rstrip("\r\n")
+    except OSError as exc:
+        raise UsageError(f"{path} cannot be read: {exc}", hint=_HINT) from exc
