@@ -7,6 +7,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import platformdirs
@@ -162,11 +163,12 @@ class _Comparison:
 
     def _check(self, measured: _Measured) -> None:
         peer, facts = measured.peer, measured.facts
-        for name, unit, check in (
-            ("killed.complete", "kills", lambda: self._checks.killed(peer)),
-            ("renamed.embedded", "texts", lambda: self._checks.renamed(peer, facts)),
-            ("probes.found", "probes", lambda: self._checks.german(peer, facts)),
-        ):
+        checks: tuple[tuple[str, str, Callable[[], Figure]], ...] = (
+            ("killed.complete", "kills", partial(self._checks.killed, peer)),
+            ("renamed.embedded", "texts", partial(self._checks.renamed, peer, facts)),
+            ("probes.found", "probes", partial(self._checks.german, peer, facts)),
+        )
+        for name, unit, check in checks:
             try:
                 measured.checks.append(check())
             except PeerFailedError as exc:

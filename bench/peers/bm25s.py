@@ -43,9 +43,7 @@ class Bm25s(Driver):
 
     def lexical(self, text: str, limit: int) -> list[int]:
         limit = min(limit, self._retriever.scores["num_docs"])
-        rows, scores = self._retriever.retrieve(
-            self._tokens([text]), k=limit, show_progress=False
-        )
+        rows, scores = self._retriever.retrieve(self._tokens([text]), k=limit, show_progress=False)
         return [int(row) for row, score in zip(rows[0], scores[0], strict=True) if score > 0]
 
     def _tokens(self, texts: list[str]) -> Any:

@@ -97,9 +97,7 @@ def judged_texts(n: int) -> tuple[list[str], list[Question]]:
     }
     others = [key for key in keys if key not in judged]
     chosen = judged.union(_spread(others, max(0, n - len(judged))))
-    row_by_key = {
-        key: row for row, key in enumerate(key for key in keys if key in chosen)
-    }
+    row_by_key = {key: row for row, key in enumerate(key for key in keys if key in chosen)}
     text_by_key = {
         (collection.name, document.id): _plain(f"{document.title}\n\n{document.text}")
         for collection in collections

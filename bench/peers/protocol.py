@@ -104,8 +104,8 @@ class Driver(ABC):
         """Rows that hold any of the question's words."""
         raise NotImplementedError
 
-    def vector(self, vector: bytes, limit: int) -> list[int]:
-        """Rows by cosine."""
+    def vector(self, text: str, vector: bytes, limit: int) -> list[int]:
+        """Rows by cosine with the question's vector."""
         raise NotImplementedError
 
     def hybrid(self, text: str, vector: bytes, limit: int) -> list[int]:
@@ -120,7 +120,7 @@ class Driver(ABC):
         """Texts that an unchanged refresh embeds after all their files were renamed."""
         raise NotImplementedError
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - most have nothing to close
         """Close the index; called once."""
 
 
@@ -227,7 +227,9 @@ def _state(driver: Driver, corpus: Path, arguments: list[str]) -> None:
     nearest = {}
     if "vector" in driver.modes:
         step = max(1, len(vectors) // 20)
-        nearest = {row: driver.vector(vectors[row], 1) for row in range(0, len(vectors), step)}
+        nearest = {
+            row: driver.vector("row", vectors[row], 1) for row in range(0, len(vectors), step)
+        }
     driver.close()
     _say(counts=counts, nearest=nearest)
 
@@ -283,7 +285,7 @@ def _asking(
     if mode == "lexical":
         return lambda at: driver.lexical(questions[at], driver.top)
     if mode == "vector":
-        return lambda at: driver.vector(vectors[at], driver.top)
+        return lambda at: driver.vector(questions[at], vectors[at], driver.top)
     return lambda at: driver.hybrid(questions[at], vectors[at], driver.top)
 
 
@@ -294,7 +296,8 @@ def _is_searchable(
     if "lexical" in driver.modes:
         is_found = driver.lexical(word, 1) == [row] and row not in driver.lexical(old, 1)
     if is_found and "vector" in driver.modes:
-        is_found = driver.vector(vector, 1) == [row] and driver.vector(old_vector, 1) != [row]
+        of_new, of_old = driver.vector(word, vector, 1), driver.vector(old, old_vector, 1)
+        is_found = of_new == [row] and of_old != [row]
     return is_found
 
 
