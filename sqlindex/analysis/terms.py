@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterator
 from functools import cache
 
+from sqlindex.analysis.analyser import analyse
 from sqlindex.analysis.folding import DIACRITICS, PRIVATE_USE, fold
 from sqlindex.analysis.ideographs import UNSPACED, bigrams
 
@@ -28,19 +30,28 @@ def query_terms(query: str) -> list[str]:
         At most `MAX_TERMS` terms; none for a query without letters and numbers.
     """
     terms: dict[str, None] = {}
-    folded = fold(query[:MAX_QUERY_CHARS])
-    if folded.isascii():
-        for term in _ascii_term().findall(folded):
-            terms[term[:MAX_TERM_CHARS]] = None
-        return list(terms)[:MAX_TERMS]
-    for found in _term().finditer(folded):
-        if found["run"]:
-            terms.update(dict.fromkeys(bigrams(found["run"])))
-        else:
-            terms[_without_diacritics(found[0])[:MAX_TERM_CHARS]] = None
+    for term in _terms(fold(query[:MAX_QUERY_CHARS])):
+        terms[term[:MAX_TERM_CHARS]] = None
         if len(terms) >= MAX_TERMS:
             break
-    return list(terms)[:MAX_TERMS]
+    return list(terms)
+
+
+def document_terms(text: str) -> set[str]:
+    """All terms that the lexical table has of a text, spelled as `query_terms` spells them."""
+    return set(_terms(analyse(text)))
+
+
+def _terms(folded: str) -> Iterator[str]:
+    """The terms of a folded text in order; those of a run of Han or kana are its bigrams."""
+    if folded.isascii():
+        yield from _ascii_term().findall(folded)
+        return
+    for found in _term().finditer(folded):
+        if found["run"]:
+            yield from bigrams(found["run"])
+        else:
+            yield _without_diacritics(found[0])
 
 
 def _without_diacritics(term: str) -> str:

@@ -1,69 +1,267 @@
-"""`sqlindex eval`: measure retrieval on a judged collection."""
+"""`sqlindex eval`: measure retrieval on judged queries."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from sqlindex.cli.interrupts import cancelled_by_signals
-from sqlindex.cli.options import embedder_name, json_option
-from sqlindex.cli.output import print_json, print_text
+from sqlindex.cli.options import at_option, embedder_name, json_option
+from sqlindex.cli.output import print_json, print_message, print_text
 from sqlindex.cli.progress import shown_progress
 from sqlindex.model.requests import MODES, Mode
 
+if TYPE_CHECKING:
+    from sqlindex.evaluation.configurations import Configuration
+    from sqlindex.evaluation.evaluate import EvalOptions
+    from sqlindex.evaluation.judgements import Judgements
+    from sqlindex.evaluation.report import EvalReport, Level
+    from sqlindex.ports import Embedder
+
+_FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
+_DEFAULT_MODEL = "minilm"
+
+
+class _Depth(click.ParamType):  # type: ignore[type-arg]  # no generic class in click 8.1
+    """A number from 1 on, or `all`."""
+
+    name = "depth"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if value == "all":
+            return 0
+        if not value.isdecimal() or int(value) < 1:
+            self.fail(f"{value!r} is not a number from 1 on, or 'all'", param, ctx)
+        return int(value)
+
 
 @click.command("eval")
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("folder", required=False, type=click.Path(path_type=Path))
+@click.option(
+    "--db",
+    type=click.Path(path_type=Path),
+    help="With FOLDER: keep its index here, not in the user's cache. Without: search this index, and "
+    "change nothing in it.",
+)
+@click.option(
+    "--queries", type=_FILE, help="JSON Lines, or ID<TAB>TEXT; with FOLDER instead of its own."
+)
+@click.option("--qrels", type=_FILE, help="As in BEIR or TREC; with FOLDER instead of its own.")
+@click.option(
+    "--run",
+    "runs",
+    type=_FILE,
+    multiple=True,
+    help="Measure this saved TREC run instead of searching; repeatable.",
+)
 @click.option(
     "--mode",
     "modes",
     multiple=True,
     type=click.Choice(MODES),
-    help="Repeatable; default all three.",
+    help="Repeatable; default all three, as far as the index has them.",
 )
 @click.option(
-    "--embedder", default="minilm", show_default=True, help="Model for semantic and hybrid."
+    "--measure",
+    "measures",
+    multiple=True,
+    metavar="NAME",
+    help="For example ndcg@10, mrr, hit@5; repeatable, the first one compares queries.",
 )
 @click.option(
-    "--db",
-    type=click.Path(path_type=Path),
-    help="Keep the collection's index here; default: the user's cache.",
+    "--level",
+    type=click.Choice(("document", "chunk")),
+    default="document",
+    show_default=True,
+    help="What is ranked and judged.",
 )
+@click.option(
+    "--depth",
+    type=_Depth(),
+    metavar="N|all",
+    default="100",
+    show_default=True,
+    help="Depth of the rankings.",
+)
+@click.option(
+    "--config",
+    "configs",
+    multiple=True,
+    metavar="NAME=KEY=VALUE,...",
+    help="Evaluate under these settings, for example small=target_chars=400; 'default=' for none; "
+    "repeatable.",
+)
+@click.option(
+    "--baseline", type=_FILE, help="Compare with a saved TREC run, or the JSON of a report."
+)
+@click.option(
+    "--save-runs",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Write a TREC run file for each run, and the qrels, to this folder.",
+)
+@click.option("--embedder", help="Model for semantic and hybrid; default minilm, or the index's.")
 @click.option("--limit-queries", type=click.IntRange(min=1), help="Only the first queries.")
+@at_option
+@click.option("--markdown", type=click.Path(path_type=Path), help="Also write the report here.")
+@click.option("--html", type=click.Path(path_type=Path), help="Also write it here, with plots.")
 @json_option
 def command(
-    folder: Path,
-    modes: tuple[Mode, ...],
-    embedder: str,
+    folder: Path | None,
     db: Path | None,
+    queries: Path | None,
+    qrels: Path | None,
+    runs: tuple[Path, ...],
+    modes: tuple[Mode, ...],
+    measures: tuple[str, ...],
+    level: Level,
+    depth: int,
+    configs: tuple[str, ...],
+    baseline: Path | None,
+    save_runs: Path | None,
+    embedder: str | None,
     limit_queries: int | None,
+    at: str | None,
+    markdown: Path | None,
+    html: Path | None,
     as_json: bool,
 ) -> None:
-    """Index the BEIR-like collection in FOLDER and measure nDCG@10, R@10, R@100 and MRR.
+    """Measure retrieval on judged queries: nDCG, recall, MRR and more, for each mode.
 
-    FOLDER holds corpus.jsonl[.gz], queries.jsonl and qrels.tsv. The index is kept, so another mode or
-    run embeds nothing again.
+    FOLDER is a BEIR-like collection: corpus.jsonl[.gz], queries.jsonl and qrels.tsv. Its index is kept,
+    so another run embeds nothing again. Without FOLDER, --queries and --qrels judge the index of --db,
+    or the saved runs of --run.
     """
-    from sqlindex.embedding.minilm import MiniLMEmbedder
-    from sqlindex.embedding.staged import require_staged
-    from sqlindex.evaluation.evaluate import evaluate
-    from sqlindex.evaluation.render import render_table
+    from sqlindex.evaluation.evaluate import EvalOptions, evaluate, evaluate_runs
+    from sqlindex.evaluation.measures import parse_measure
 
-    wanted = modes or MODES
-    needs_model = any(mode != "lexical" for mode in wanted)
-    name = embedder_name(embedder)
-    model = MiniLMEmbedder(require_staged(name)) if needs_model and name else None
+    _require_one_subject(folder, db, queries, qrels, runs, at)
+    options = EvalOptions(
+        measures=tuple(dict.fromkeys(map(parse_measure, measures))) or None,
+        level=level,
+        depth=depth or None,
+        limit_queries=limit_queries,
+        baseline=baseline,
+        save_runs=save_runs,
+    )
+    if runs:
+        report = evaluate_runs(runs, _judgements(folder, queries, qrels), options=options)
+    elif folder is None:
+        assert db is not None
+        report = _existing(
+            db, _judgements(None, queries, qrels), modes, configs, embedder, at, options
+        )
+    else:
+        wanted = modes or MODES
+        needs_model = any(mode != "lexical" for mode in wanted)
+        with cancelled_by_signals() as cancel, shown_progress() as progress:
+            report = evaluate(
+                folder,
+                wanted,
+                embedder=_model(embedder or _DEFAULT_MODEL) if needs_model else None,
+                index_path=db,
+                queries=queries,
+                qrels=qrels,
+                configurations=_configurations(configs),
+                options=options,
+                progress=progress,
+                cancel=cancel,
+            )
+    _tell(report, as_json=as_json, markdown=markdown, html=html)
+
+
+def _require_one_subject(
+    folder: Path | None,
+    db: Path | None,
+    queries: Path | None,
+    qrels: Path | None,
+    runs: Sequence[Path],
+    at: str | None,
+) -> None:
+    if folder is None and db is None and not runs:
+        raise click.UsageError("name a FOLDER, an index with --db, or saved runs with --run")
+    if folder is None and (queries is None or qrels is None):
+        raise click.UsageError("without a FOLDER both --queries and --qrels are needed")
+    if runs and db is not None:
+        raise click.UsageError("--run measures saved runs, without the index of --db")
+    if at is not None and (folder is not None or runs):
+        raise click.UsageError("--at is for the index of --db, without a FOLDER")
+
+
+def _judgements(folder: Path | None, queries: Path | None, qrels: Path | None) -> Judgements:
+    from sqlindex.evaluation.beir import read_folder_judgements
+    from sqlindex.evaluation.judgements import read_judgements
+
+    if folder is not None:
+        return read_folder_judgements(folder, queries=queries, qrels=qrels)
+    assert queries is not None
+    assert qrels is not None
+    return read_judgements(queries, qrels)
+
+
+def _existing(
+    db: Path,
+    judgements: Judgements,
+    modes: Sequence[Mode],
+    configs: Sequence[str],
+    embedder: str | None,
+    at: str | None,
+    options: EvalOptions,
+) -> EvalReport:
+    """Evaluate an index that is there, with the model that it names."""
+    from sqlindex.evaluation.evaluate import evaluate_index
+    from sqlindex.index import Index
+
+    with Index.open(db) as index, index.snapshot(at) as snapshot:
+        generation = snapshot.info()
+        name = embedder or index.status().embedder
+    if not modes:
+        modes = MODES if generation.is_head else ("semantic",)
+        if generation.embedder is None or embedder_name(name) is None:
+            modes = ("lexical",)
+            if generation.embedder is not None:
+                print_message("the index names no model for its vectors: lexical search only")
+    needs_model = any(mode != "lexical" for mode in modes)
     with cancelled_by_signals() as cancel, shown_progress() as progress:
-        report = evaluate(
-            folder,
-            wanted,
-            embedder=model,
-            index_path=db,
-            limit_queries=limit_queries,
+        return evaluate_index(
+            db,
+            judgements,
+            modes,
+            embedder=_model(name) if needs_model else None,
+            at=generation.number,
+            configurations=_configurations(configs),
+            options=options,
             progress=progress,
             cancel=cancel,
         )
+
+
+def _configurations(configs: Sequence[str]) -> tuple[Configuration, ...]:
+    from sqlindex.evaluation.configurations import DEFAULT_CONFIGURATION, parse_configuration
+
+    return tuple(map(parse_configuration, configs)) or (DEFAULT_CONFIGURATION,)
+
+
+def _model(name: str | None) -> Embedder | None:
+    from sqlindex.embedding.minilm import MiniLMEmbedder
+    from sqlindex.embedding.staged import require_staged
+
+    wanted = embedder_name(name)
+    return None if wanted is None else MiniLMEmbedder(require_staged(wanted))
+
+
+def _tell(report: EvalReport, *, as_json: bool, markdown: Path | None, html: Path | None) -> None:
+    from sqlindex.evaluation.render import render_markdown, render_table
+    from sqlindex.evaluation.trec import write_text
+
+    if markdown is not None:
+        write_text(markdown, render_markdown(report))
+    if html is not None:
+        from sqlindex.evaluation.html import render_html
+
+        write_text(html, render_html(report))
     if as_json:
         print_json(report.to_json())
     else:

@@ -1,46 +1,63 @@
-"""A report as a table for people."""
+"""A report as text for a terminal, and as Markdown."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
-from sqlindex.evaluation.measures import MEASURES
-from sqlindex.evaluation.report import EvalReport, ModeResult
+from sqlindex.evaluation.report import EvalReport
+from sqlindex.evaluation.tables import Table, blocks, head_lines, tables
+
+_WIDTH = 100
 
 
 def render_table(report: EvalReport) -> str:
-    """The report as plain text of several lines, without a line ending at the end."""
-    queries = f"{report.queries:,} queries"
-    if report.queries < report.answerable:
-        queries = f"{report.queries:,} of {report.answerable:,} queries"
-    head = [
-        f"{report.collection}: {report.documents:,} documents, {report.chunks:,} chunks, {queries}"
-    ]
-    if report.embedder is not None:
-        head.append(f"{report.embedded:,} texts embedded, {report.reused:,} chunks reused a vector")
-    if report.truncated:
-        head.append(f"{report.truncated:,} texts were cut at the embedder's limit")
-    if report.refused:
-        head.append(f"{report.refused:,} documents were refused and cannot be found")
-    if report.unknown_judged:
-        head.append(f"{report.unknown_judged:,} relevant documents are not in the corpus")
-    titles = ("mode", *MEASURES, "p50 ms", "p95 ms")
-    return "\n".join([*head, "", *_aligned([titles, *map(_row, report.modes)])])
+    """The report as plain text of several lines, without a line ending at the end.
+
+    Tables that are wider than 100 characters are continued below.
+    """
+    lines = head_lines(report)
+    for table in tables(report, is_brief=True):
+        lines += ["", table.title]
+        for position, part in enumerate(blocks(table, _WIDTH)):
+            lines += [""] * (position > 0) + _aligned(part)
+    return "\n".join(lines)
 
 
-def _row(result: ModeResult) -> tuple[str, ...]:
-    measures = (f"{result.mean[name]:.4f}" for name in MEASURES)
-    times = (f"{ms:.1f}" for ms in (result.latency.p50_ms, result.latency.p95_ms))
-    return (result.mode, *measures, *times)
+def render_markdown(report: EvalReport) -> str:
+    """The report as a Markdown page: the same tables, with hashes and versions."""
+    facts = [f"- {_escaped(line)}" for line in head_lines(report)]
+    hashes = (
+        ("corpus", report.corpus_sha256),
+        ("queries", report.queries_sha256),
+        ("qrels", report.qrels_sha256),
+    )
+    facts += [f"- SHA-256 of the {name}: `{value}`" for name, value in hashes if value is not None]
+    facts += [f"- {_escaped(index.embedder)}" for index in report.indexes[:1] if index.embedder]
+    facts.append("- " + ", ".join(f"{name} {found}" for name, found in report.versions.items()))
+    lines = [f"# Evaluation of {_escaped(report.collection)}", "", *facts]
+    for table in tables(report):
+        rows = [table.columns, *table.rows]
+        cells = ["| " + " | ".join(map(_escaped, row)) + " |" for row in rows]
+        rule = "|---|" + "---:|" * (len(table.columns) - 1)
+        lines += ["", f"## {_escaped(table.title)}", "", cells[0], rule, *cells[1:]]
+    return "\n".join(lines) + "\n"
 
 
-def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """First column to the left, numbers to the right."""
+def _aligned(table: Table) -> list[str]:
+    """First column to the left, others to the right, a text of the last column to the left."""
+    rows: Sequence[Sequence[str]] = [table.columns, *table.rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(
-            cell.ljust(width) if at == 0 else cell.rjust(width)
+            cell.ljust(width) if at == 0 or table.columns[at] == "text" else cell.rjust(width)
             for at, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
+        ).rstrip()
         for row in rows
     ]
+
+
+def _escaped(text: str) -> str:
+    """Text that Markdown takes as it is: queries are anybody's."""
+    line = " ".join(text.split())
+    return re.sub(r"([\\`*_\[\]<>|&#~])", r"\\\1", line)

@@ -126,8 +126,75 @@ def test_the_fidelity_check_sees_each_kind_of_damage(
     assert found == Violations(chunks=len(chunks), **broken)
 
 
-def test_the_page_of_figures_is_that_of_the_saved_results(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_of_figures_and_its_plots_are_those_of_the_saved_results(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.syspath_prepend(str(ROOT))
-    from bench.page import PAGE, page
+    from bench.page import PLOTS, REFERENCE, page_files
 
-    assert PAGE.read_text(encoding="utf-8") == page(), "run 'python -m bench.page'"
+    files = page_files()
+    for name, text in files.items():
+        assert (REFERENCE / name).read_text(encoding="utf-8") == text, "run 'python -m bench.page'"
+    stored = {f"{PLOTS}/{path.name}" for path in (REFERENCE / PLOTS).iterdir()}
+    assert stored == {name for name in files if name.startswith(PLOTS)}
+
+
+def test_plots_show_the_figures_of_a_result_and_leave_out_what_it_lacks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(str(ROOT))
+    from bench.machine import RESULTS
+    from bench.plots import plots
+
+    result = json.loads((RESULTS / "search.json").read_text(encoding="utf-8"))
+    (plot,) = plots(result)
+    figures = {figure["figure"]: figure for figure in result["figures"]}
+    figures["search.hybrid.p95"]["value"] = 1234.5
+    (changed,) = plots(result)
+    assert "1,234 ms" in changed.svg
+    assert "1,234 ms" not in plot.svg
+    result["figures"] = [figures["search.lexical.p50"]]
+    (lexical,) = plots(result)
+    assert "lexical" in lexical.svg
+    assert "semantic" not in lexical.svg
+    assert plots({**result, "figures": []}) == []
+
+
+def test_a_peer_without_a_value_stands_in_the_plots_without_a_bar(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(str(ROOT))
+    from bench.plots import plots
+
+    figures: list[dict[str, object]] = [
+        {"figure": f"peers.{peer}.hybrid.p50", "value": value, "baseline": None, "repeats": []}
+        for peer, value in (("sqlindex", 2.5), ("sqlite_vec", None))
+    ]
+    (plot,) = plots({"benchmark": "peers", "figures": figures})
+    assert plot.name == "latency"
+    assert "<title>sqlindex: 2.5 ms</title>" in plot.svg
+    assert "<title>sqlite-vec: –</title>" in plot.svg
+
+
+def test_the_plots_of_quality_show_the_modes_of_each_set_with_bounds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(str(ROOT))
+    from bench.plots import plots
+
+    figures: list[dict[str, object]] = [
+        {
+            "figure": f"quality.set-{at}.{run}.nDCG@10",
+            "value": 0.5,
+            "baseline": None,
+            "repeats": [],
+            "bounds": [0.25, 0.75],
+        }
+        for at in range(7)
+        for run in ("lexical", "flat/lexical")
+    ]
+    first, second = plots({"benchmark": "quality", "figures": figures})
+    assert first.svg.count("<title>lexical: 0.500, bounds 0.250 to 0.750</title>") == 6
+    assert (first.name, second.name) == ("sets-1", "sets-2")
+    assert "set-6" in second.svg
+    assert "flat" not in first.svg + second.svg

@@ -14,11 +14,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sqlindex.errors import EmbedderRequiredError, UsageError
+from sqlindex.errors import (
+    EmbedderMismatchError,
+    EmbedderRequiredError,
+    LexicalHistoryError,
+    UsageError,
+)
 from sqlindex.evaluation.beir import read_collection
-from sqlindex.evaluation.evaluate import default_index_path, evaluate
+from sqlindex.evaluation.collection_index import default_index_path
+from sqlindex.evaluation.configurations import parse_configuration
+from sqlindex.evaluation.evaluate import EvalOptions, evaluate, evaluate_index, evaluate_runs
+from sqlindex.evaluation.judgements import JudgedQuery, Judgements
 from sqlindex.evaluation.measures import MEASURES
-from sqlindex.evaluation.render import render_table
+from sqlindex.evaluation.render import render_markdown, render_table
+from sqlindex.evaluation.runs import DEFAULT_DEPTH
 from sqlindex.index import Index
 from sqlindex.indexing.report import Progress
 from sqlindex.model.requests import MODES
@@ -74,11 +83,14 @@ def numpy_ndcg(
 
 
 def assert_agrees_with_numpy(folder: Path, index_path: Path, embedder: Embedder) -> None:
-    report = evaluate(folder, ["semantic"], embedder=embedder, index_path=index_path)
+    options = EvalOptions(depth=10, limit_queries=300)
+    report = evaluate(
+        folder, ["semantic"], embedder=embedder, index_path=index_path, options=options
+    )
     collection = read_collection(folder)
-    queries = {query_id: collection.queries[query_id] for query_id in collection.answerable}
+    queries = {query_id: collection.queries[query_id] for query_id in collection.answerable[:300]}
     again = numpy_ndcg(index_path, embedder, queries, collection.qrels)
-    (semantic,) = report.modes
+    (semantic,) = report.runs
     assert semantic.mean["nDCG@10"] == pytest.approx(sum(again.values()) / len(again), abs=0.001)
     ours = {query_id: values["nDCG@10"] for query_id, values in semantic.by_query.items()}
     assert ours == pytest.approx(again, abs=0.001)
@@ -115,18 +127,21 @@ def test_a_second_evaluation_embeds_nothing_and_says_the_same(tmp_path: Path) ->
     embedder = HashingEmbedder()
     second = evaluate(TINY, embedder=embedder, index_path=tmp_path / "i.db")
     assert embedder.document_inputs == []
-    assert (first.embedded, second.embedded) == (first.chunks, 0)
-    assert second.reused == second.chunks
-    for before, after in zip(first.modes, second.modes, strict=True):
+    (before_facts,), (after_facts,) = first.indexes, second.indexes
+    assert (before_facts.embedded, after_facts.embedded) == (before_facts.chunks, 0)
+    assert after_facts.reused == after_facts.chunks
+    for before, after in zip(first.runs, second.runs, strict=True):
         assert before.by_query == after.by_query
 
 
 def test_a_lexical_evaluation_in_between_loses_no_vector(tmp_path: Path) -> None:
     evaluate(TINY, embedder=HashingEmbedder(), index_path=tmp_path / "i.db")
     lexical = evaluate(TINY, ["lexical"], index_path=tmp_path / "i.db")
-    assert lexical.embedder is None
+    assert lexical.indexes[0].embedder is None
+    assert lexical.query_embedding is None
     embedder = HashingEmbedder()
-    assert evaluate(TINY, embedder=embedder, index_path=tmp_path / "i.db").embedded == 0
+    again = evaluate(TINY, embedder=embedder, index_path=tmp_path / "i.db")
+    assert again.indexes[0].embedded == 0
     assert embedder.document_inputs == []
 
 
@@ -138,30 +153,41 @@ def test_a_changed_corpus_embeds_only_what_changed(tmp_path: Path) -> None:
     (folder / "corpus.jsonl").write_text(corpus.replace("opens by hand", "opens easily"))
     embedder = HashingEmbedder()
     report = evaluate(folder, embedder=embedder, index_path=tmp_path / "i.db")
-    assert report.embedded == 1
+    assert report.indexes[0].embedded == 1
     (text,) = embedder.document_inputs
     assert text.startswith("Bowline\n\n")
     assert text.endswith("opens easily.")
 
 
 def test_only_answerable_queries_are_run_in_the_order_of_the_file(tmp_path: Path) -> None:
-    report = evaluate(TINY, ["lexical"], index_path=tmp_path / "i.db", limit_queries=3)
-    assert list(report.modes[0].by_query) == ["q1", "q2", "q3"]
-    assert (report.queries, report.answerable) == (3, 7)
-    assert report.modes[0].mean["MRR"] == 1.0
+    report = evaluate(
+        TINY,
+        ["lexical"],
+        index_path=tmp_path / "i.db",
+        options=EvalOptions(limit_queries=3),
+    )
+    assert list(report.runs[0].by_query) == ["q1", "q2", "q3"]
+    assert (len(report.queries), report.answerable, report.unjudged) == (3, 7, 1)
+    assert report.runs[0].mean["MRR"] == 1.0
 
 
-def test_a_report_is_json_and_a_table(tmp_path: Path) -> None:
+def test_a_report_is_json_a_table_and_markdown(tmp_path: Path) -> None:
     report = evaluate(TINY, embedder=HashingEmbedder(), index_path=tmp_path / "i.db")
-    decoded = json.loads(json.dumps(report.to_json()))
-    assert [result["mode"] for result in decoded["modes"]] == list(MODES)
-    assert all(list(result["mean"]) == list(MEASURES) for result in decoded["modes"])
-    assert decoded["collection"] == "tiny"
+    decoded = json.loads(json.dumps(report.to_json(), allow_nan=False))
+    assert [run["mode"] for run in decoded["runs"]] == list(MODES)
+    assert all(list(run["mean"]) == list(MEASURES) for run in decoded["runs"])
+    assert (decoded["schema"], decoded["collection"]) == (2, "tiny")
     assert decoded["corpus_sha256"] == read_collection(TINY).corpus_sha256
     lines = render_table(report).split("\n")
-    assert lines[0] == f"tiny: 12 documents, {report.chunks} chunks, 7 queries"
-    assert [line.split()[0] for line in lines[-3:]] == list(MODES)
-    assert len({len(line) for line in lines[-4:]}) == 1
+    assert lines[0] == "tiny: 12 documents, 12 chunks, 7 queries, generation 1"
+    at = lines.index("Means over the answerable queries")
+    assert lines[at + 1].split() == ["run", *MEASURES]
+    assert [line.split()[0] for line in lines[at + 2 : at + 5]] == list(MODES)
+    assert len({len(line) for line in lines[at + 1 : at + 5]}) == 1
+    page = render_markdown(report)
+    assert f"`{report.qrels_sha256}`" in page
+    for run in report.runs:
+        assert f"| {run.name} | {run.mean['nDCG@10']:.4f} |" in page
 
 
 def test_progress_names_the_phases_in_turn(tmp_path: Path) -> None:
@@ -187,6 +213,274 @@ def test_an_index_of_something_else_is_left_alone(tmp_path: Path) -> None:
         assert [source.name for source in index.status().sources] == ["notes"]
 
 
+def test_queries_are_embedded_once_for_all_modes_and_cuts(tmp_path: Path) -> None:
+    embedder = HashingEmbedder()
+    small = parse_configuration("small=target_chars=60,min_chars=10")
+    report = evaluate(
+        TINY,
+        ["hybrid", "semantic"],
+        embedder=embedder,
+        index_path=tmp_path / "i.db",
+        configurations=[parse_configuration("plain="), small],
+    )
+    assert len(embedder.query_inputs) == 7
+    assert report.query_embedding is not None
+    assert (report.query_embedding.embedded, report.query_embedding.reused) == (7, 21)
+    assert [run.name for run in report.runs] == [
+        "plain/hybrid",
+        "plain/semantic",
+        "small/hybrid",
+        "small/semantic",
+    ]
+    plain, cut = report.indexes
+    assert (plain.configuration, cut.configuration) == ("plain", "small")
+    assert cut.chunks > plain.chunks
+    assert (tmp_path / "i-60-10-1.db").is_file()
+    assert [(found.before, found.after) for found in report.comparisons] == [
+        ("plain/hybrid", "plain/semantic"),
+        ("plain/hybrid", "small/hybrid"),
+        ("plain/semantic", "small/semantic"),
+        ("small/hybrid", "small/semantic"),
+    ]
+
+
+def test_search_settings_share_the_index(tmp_path: Path) -> None:
+    configurations = [parse_configuration("plain="), parse_configuration("title=body_weight=0")]
+    report = evaluate(
+        TINY, ["lexical"], index_path=tmp_path / "i.db", configurations=configurations
+    )
+    assert len({index.path for index in report.indexes}) == 1
+    plain, title = report.runs
+    assert plain.by_query != title.by_query
+
+
+def test_queries_without_an_answer_are_run_and_reported_apart(tmp_path: Path) -> None:
+    folder = tmp_path / "tiny"
+    shutil.copytree(TINY, folder)
+    with (folder / "queries.jsonl").open("a") as queries:
+        queries.write('{"id": "n1", "text": "zzz", "answerable": false, "class": "negative"}\n')
+        queries.write('{"id": "n2", "text": "tea in space", "answerable": false}\n')
+    report = evaluate(folder, embedder=HashingEmbedder(), index_path=tmp_path / "i.db")
+    lexical, semantic, _ = report.runs
+    assert (report.answerable, report.no_answer, report.unjudged) == (7, 2, 1)
+    assert list(lexical.by_query) == [f"q{at}" for at in range(1, 8)]
+    rates = [
+        (found.name, found.non_empty_rate, found.false_alarm_rate) for found in lexical.no_answer
+    ]
+    assert rates[0] == ("negative", 0.0, 0.0)
+    assert rates[1] == ("no answer", 1.0, 1.0)
+    assert lexical.cosines == {}
+    assert list(semantic.cosines) == ["answerable", "negative", "no answer"]
+    assert set(semantic.top_cosine) == {query.id for query in report.queries}
+
+
+def test_the_depth_cuts_rankings_and_none_leaves_them_whole(tmp_path: Path) -> None:
+    def first_ranks(depth: int | None) -> dict[str, int | None]:
+        report = evaluate(
+            TINY,
+            ["semantic"],
+            embedder=HashingEmbedder(),
+            index_path=tmp_path / "i.db",
+            options=EvalOptions(depth=depth, save_runs=tmp_path / str(depth)),
+        )
+        assert report.depth == depth
+        return dict(report.runs[0].first_relevant)
+
+    whole = first_ranks(None)
+    assert None not in whole.values()
+    assert first_ranks(2) == {
+        query_id: rank if rank is not None and rank <= 2 else None
+        for query_id, rank in whole.items()
+    }
+    lengths = {
+        depth: len((tmp_path / depth / "semantic.run").read_text().splitlines())
+        for depth in ("None", "2")
+    }
+    assert lengths == {"None": 7 * 12, "2": 7 * 2}
+
+
+def test_chunks_are_relevant_if_their_document_is(tmp_path: Path) -> None:
+    report = evaluate(
+        TINY,
+        ["lexical"],
+        index_path=tmp_path / "i.db",
+        configurations=[parse_configuration("small=target_chars=60,min_chars=10")],
+        options=EvalOptions(
+            level="chunk", measures=("P@1", "R@100", "MRR"), save_runs=tmp_path / "runs"
+        ),
+    )
+    (run,) = report.runs
+    ranked: dict[str, list[str]] = {}
+    for line in (tmp_path / "runs" / "lexical.run").read_text().splitlines():
+        query_id, _, name, *_ = line.split("\t")
+        ranked.setdefault(query_id, []).append(name)
+    qrels = read_collection(TINY).qrels
+    with Index.open(tmp_path / "i-60-10-1.db") as index:
+        for query_id, values in run.by_query.items():
+            relevant = {name for name, grade in qrels[query_id].items() if grade > 0}
+            chunks = {f"{name}#{c.chunk_id}" for name in relevant for c in index.chunks(name)}
+            found = chunks & {*ranked[query_id]}
+            assert values["R@100"] == pytest.approx(len(found) / len(chunks))
+            assert values["P@1"] == float(ranked[query_id][0] in chunks)
+
+
+def saved_index(path: Path) -> Path:
+    with Index.open(path, create=True, embedder=HashingEmbedder()) as index:
+        index.upsert("tea", [Document("a", "green tea"), Document("b", "black tea")])
+        index.upsert("boats", [Document("a", "a boat for two"), Document("c", "green sails")])
+    return path
+
+
+JUDGED = Judgements(
+    "mine",
+    {"q": JudgedQuery("q", "green tea"), "r": JudgedQuery("r", "boat")},
+    {"q": {"tea:a": 2, "b": 1}, "r": {"boats:a": 1, "gone": 1}},
+    "",
+    "",
+)
+
+
+def test_an_existing_index_is_measured_and_not_written(tmp_path: Path) -> None:
+    path = saved_index(tmp_path / "i.db")
+    before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+    report = evaluate_index(path, JUDGED, embedder=HashingEmbedder())
+    after = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+    assert {name for name in after if before.get(name) != after[name]} <= {"i.db-shm"}
+    (facts,) = report.indexes
+    assert (facts.generation, facts.documents, facts.index_s) == (2, 4, None)
+    assert facts.embedder == HashingEmbedder().identity
+    assert report.corpus_sha256 is None
+    assert report.unknown_judged == 1
+    assert report.runs[0].by_query["q"]["MRR"] == 1.0
+    assert report.runs[0].by_query["r"]["R@10"] == 0.5
+
+
+def test_an_earlier_generation_is_measured_as_it_was(tmp_path: Path) -> None:
+    path = saved_index(tmp_path / "i.db")
+    earlier = evaluate_index(path, JUDGED, ["semantic"], embedder=HashingEmbedder(), at="head~1")
+    assert earlier.indexes[0].generation == 1
+    assert earlier.indexes[0].documents == 2
+    assert earlier.unknown_judged == 2
+    with pytest.raises(LexicalHistoryError):
+        evaluate_index(path, JUDGED, ["lexical"], at=1)
+
+
+def test_an_existing_index_takes_its_own_embedder_and_no_other_cut(tmp_path: Path) -> None:
+    path = saved_index(tmp_path / "i.db")
+    with pytest.raises(EmbedderMismatchError):
+        evaluate_index(path, JUDGED, ["semantic"], embedder=HashingEmbedder(32))
+    with pytest.raises(UsageError, match="'small' cuts documents anew"):
+        evaluate_index(
+            path, JUDGED, ["lexical"], configurations=[parse_configuration("small=min_chars=10")]
+        )
+
+
+def test_saved_runs_give_the_same_figures_without_an_index(tmp_path: Path) -> None:
+    options = EvalOptions(save_runs=tmp_path / "runs")
+    live = evaluate(TINY, embedder=HashingEmbedder(), index_path=tmp_path / "i.db", options=options)
+    files = [tmp_path / "runs" / f"{mode}.run" for mode in MODES]
+    saved = evaluate_runs(files, read_collection(TINY).judgements)
+    assert saved.indexes == ()
+    for before, after in zip(live.runs, saved.runs, strict=True):
+        assert (after.name, after.mode, after.latency) == (before.name, None, None)
+        assert after.by_query == before.by_query
+    assert [(c.before, c.after) for c in saved.comparisons] == [
+        (c.before, c.after) for c in live.comparisons
+    ]
+    for c, d in zip(live.comparisons, saved.comparisons, strict=True):
+        assert c.differences == d.differences
+
+
+def test_a_report_is_a_baseline_of_the_next(tmp_path: Path) -> None:
+    first = evaluate(TINY, ["lexical"], index_path=tmp_path / "i.db")
+    (tmp_path / "first.json").write_text(json.dumps(first.to_json()))
+    second = evaluate(
+        TINY,
+        ["lexical", "semantic"],
+        embedder=HashingEmbedder(),
+        index_path=tmp_path / "i.db",
+        options=EvalOptions(baseline=tmp_path / "first.json"),
+    )
+    modes, same, only = second.comparisons
+    assert (same.before, same.after) == ("first.json: lexical", "lexical")
+    assert {delta.difference for delta in same.deltas} == {0.0}
+    assert (only.before, only.after) == ("first.json: lexical", "semantic")
+    assert only.differences == modes.differences
+
+
+def part_of_scifact(data: Path, folder: Path) -> Path:
+    """The first thirty queries with their documents, and every twentieth other document."""
+    collection = read_collection(data / "scifact-train")
+    wanted = set(collection.answerable[:30])
+    qrels = {query_id: collection.qrels[query_id] for query_id in wanted}
+    judged = {name for grades in qrels.values() for name in grades}
+    documents = [
+        {"id": document.id, "title": document.title, "text": document.text}
+        for at, document in enumerate(collection.documents)
+        if at % 20 == 0 or document.id in judged
+    ]
+    folder.mkdir()
+    (folder / "corpus.jsonl").write_text("".join(json.dumps(d) + "\n" for d in documents))
+    (folder / "queries.tsv").write_text(
+        "".join(f"{q}\t{text}\n" for q, text in collection.queries.items() if q in wanted)
+    )
+    (folder / "qrels.txt").write_text(
+        "".join(f"{q} 0 {d} {g}\n" for q, row in qrels.items() for d, g in row.items())
+    )
+    return folder
+
+
+TREC_NAMES = {
+    "nDCG@10": ("ndcg_cut_10", "nDCG@10"),
+    "P@5": ("P_5", "P@5"),
+    "R@10": ("recall_10", "R@10"),
+    "R@100": ("recall_100", "R@100"),
+    "hit@5": ("success_5", "Success@5"),
+    "MRR": ("recip_rank", "RR"),
+    "MAP": ("map", "AP"),
+}
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("name", ["cranfield", "scifact-train"])
+def test_figures_equal_those_of_trec_eval_and_ir_measures_on_the_exported_run(
+    data: Path, tmp_path: Path, name: str
+) -> None:
+    ir_measures = pytest.importorskip("ir_measures")
+    pytrec_eval = pytest.importorskip("pytrec_eval")
+    if not (data / name).is_dir():
+        pytest.skip(f"SQLINDEX_DATA has no {name}")
+    folder = data / name if name == "cranfield" else part_of_scifact(data, tmp_path / name)
+    (ours,) = evaluate(
+        folder,
+        ["lexical"],
+        index_path=tmp_path / "i.db",
+        options=EvalOptions(limit_queries=30, save_runs=tmp_path / "runs"),
+    ).runs
+    assert len(ours.by_query) == 30
+    qrels: dict[str, dict[str, int]] = {}
+    for line in (tmp_path / "runs" / "qrels.txt").read_text().splitlines():
+        query_id, _, document_id, grade = line.split()
+        qrels.setdefault(query_id, {})[document_id] = int(grade)
+    run: dict[str, dict[str, float]] = {}
+    for line in (tmp_path / "runs" / "lexical.run").read_text().splitlines():
+        query_id, _, document_id, _, score, _ = line.split()
+        run.setdefault(query_id, {})[document_id] = float(score)
+    assert max(map(len, run.values())) == DEFAULT_DEPTH
+    names = {trec for trec, _ in TREC_NAMES.values()}
+    by_trec = pytrec_eval.RelevanceEvaluator(qrels, names).evaluate(run)
+    by_ir = {m: ir_measures.parse_measure(name) for m, (_, name) in TREC_NAMES.items()}
+    means = ir_measures.calc_aggregate(list(by_ir.values()), qrels, run)
+    for measure, (trec, _) in TREC_NAMES.items():
+        assert ours.mean[measure] == pytest.approx(means[by_ir[measure]], abs=1e-6)
+        for query_id, values in by_trec.items():
+            assert ours.by_query[query_id][measure] == pytest.approx(values[trec], abs=1e-6)
+    gains = {grade: 2**grade - 1 for row in qrels.values() for grade in row.values()}
+    exponential = ir_measures.nDCG(gains=gains) @ 10
+    mean = ir_measures.calc_aggregate([exponential], qrels, run)[exponential]
+    assert ours.mean["nDCG(exp)@10"] == pytest.approx(mean, abs=1e-6)
+
+
 @pytest.mark.parametrize("modes", [[], ["lexical", "lexical"], ["dense"]])
 def test_modes_are_different_known_ones(tmp_path: Path, modes: Any) -> None:
     with pytest.raises(ValueError, match="modes must be"):
@@ -204,13 +498,60 @@ def test_indexes_are_kept_in_the_users_cache_by_name_and_corpus(
     assert path.parent.is_dir()
 
 
-def test_the_command_prints_measures(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "sqlindex", "eval", str(TINY), "--mode", "lexical"]
-    command += ["--db", str(tmp_path / "i.db")]
-    table = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    assert table.splitlines()[0].startswith("tiny: 12 documents")
-    printed = subprocess.run(
-        [*command, "--json"], cwd=ROOT, capture_output=True, text=True, check=True
+def run_command(*arguments: str | Path, exit_code: int = 0) -> str:
+    command = [sys.executable, "-m", "sqlindex", "eval", *map(str, arguments)]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ended.returncode == exit_code, ended.stderr
+    return ended.stdout if exit_code == 0 else ended.stderr
+
+
+def test_the_command_prints_and_writes_measures(tmp_path: Path) -> None:
+    folder = (TINY, "--mode", "lexical", "--db", tmp_path / "i.db")
+    table = run_command(
+        *folder,
+        "--save-runs",
+        tmp_path / "runs",
+        "--markdown",
+        tmp_path / "r.md",
+        "--html",
+        tmp_path / "r.html",
     )
-    (lexical,) = json.loads(printed.stdout)["modes"]
-    assert set(lexical["mean"]) == set(MEASURES)
+    assert table.splitlines()[0].startswith("tiny: 12 documents")
+    assert (tmp_path / "r.md").read_text().startswith("# Evaluation of tiny")
+    assert (tmp_path / "r.html").read_text().startswith("<!DOCTYPE html>")
+    printed = json.loads(run_command(*folder, "--json", "--measure", "rr", "--measure", "Hit@3"))
+    assert printed["schema"] == 2
+    assert list(printed["runs"][0]["mean"]) == ["MRR", "hit@3"]
+    saved = tmp_path / "runs" / "lexical.run"
+    again = json.loads(run_command(TINY, "--run", saved, "--baseline", saved, "--json"))
+    assert again["comparisons"][0]["is_baseline"]
+
+
+def test_the_command_measures_an_existing_index(tmp_path: Path) -> None:
+    with Index.open(tmp_path / "i.db", create=True) as index:
+        index.upsert("tea", [Document("a", "green tea"), Document("b", "black tea")])
+    (tmp_path / "q.tsv").write_text("q\tgreen tea\n")
+    (tmp_path / "r.txt").write_text("q 0 a 1\n")
+    files = ("--queries", tmp_path / "q.tsv", "--qrels", tmp_path / "r.txt")
+    printed = json.loads(run_command("--db", tmp_path / "i.db", *files, "--json"))
+    assert [run["name"] for run in printed["runs"]] == ["lexical"]
+    assert printed["runs"][0]["mean"]["MRR"] == 1.0
+    missing = run_command("--db", tmp_path / "i.db", *files, "--at", "7", exit_code=3)
+    assert "generation 7" in missing
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "name a FOLDER"),
+        (["--db", "x.db"], "both --queries and --qrels"),
+        ([str(TINY), "--at", "1"], "--at is for the index of --db"),
+        ([str(TINY), "--db", "x.db", "--run", __file__], "without the index of --db"),
+        ([str(TINY), "--measure", "f1"], "'f1' is no measure"),
+        ([str(TINY), "--config", "x"], "configuration 'x' has no name"),
+        ([str(TINY), "--depth", "0"], "'0' is not a number from 1 on"),
+        ([str(TINY), "--run", __file__], "columns instead of 6"),
+    ],
+)
+def test_what_makes_no_sense_is_a_usage_error(arguments: list[str], message: str) -> None:
+    assert message in run_command(*arguments, exit_code=2)

@@ -65,9 +65,61 @@ def test_qrels_without_a_header_lose_no_judgement(tmp_path: Path) -> None:
     assert read_collection(written(tmp_path, qrels="q\td\t1\n")).qrels == {"q": {"d": 1}}
 
 
-def test_relevant_documents_that_the_corpus_lacks_are_counted(tmp_path: Path) -> None:
-    qrels = _HEADER + "q\td\t1\nq\tgone\t1\nq\tgone too\t0\n"
-    assert read_collection(written(tmp_path, qrels=qrels)).unknown_judged == 1
+def test_a_first_line_of_a_known_query_is_no_header(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="line 1: the grade '1O' is not an integer"):
+        read_collection(written(tmp_path, qrels="q\td\t1O\nq\td\t1\n"))
+
+
+@pytest.mark.parametrize("between", [" ", "\t", "   ", " \t"])
+def test_trec_qrels_have_four_columns(tmp_path: Path, between: str) -> None:
+    qrels = between.join(("q", "0", "d", "2")) + "\n"
+    assert read_collection(written(tmp_path, qrels=qrels)).qrels == {"q": {"d": 2}}
+
+
+def test_ids_with_spaces_are_read_from_columns_parted_by_tabs(tmp_path: Path) -> None:
+    qrels = "q\ta b c\t1\nq\t0\td e\t2\n"
+    assert read_collection(written(tmp_path, qrels=qrels)).qrels == {"q": {"a b c": 1, "d e": 2}}
+
+
+@pytest.mark.parametrize("header", ["", "query-id\ttext\n"])
+def test_queries_may_be_a_table(tmp_path: Path, header: str) -> None:
+    written(tmp_path)
+    (tmp_path / "queries.jsonl").unlink()
+    (tmp_path / "queries.tsv").write_text(f"{header}q\ta query\nr\tanother\n")
+    assert read_collection(tmp_path).queries == {"q": "a query", "r": "another"}
+
+
+def test_other_queries_and_qrels_can_stand_in_for_those_of_the_folder(tmp_path: Path) -> None:
+    written(tmp_path)
+    queries, qrels = tmp_path / "typos.tsv", tmp_path / "more.txt"
+    queries.write_text("q\ta qeury\n")
+    qrels.write_text("q 0 d 3\n")
+    found = read_collection(tmp_path, queries=queries, qrels=qrels)
+    assert found.queries == {"q": "a qeury"}
+    assert found.qrels == {"q": {"d": 3}}
+
+
+def test_queries_say_their_classes_and_what_suffices(tmp_path: Path) -> None:
+    queries = (
+        '{"id": "q", "text": "x", "class": "direct", "sufficient": [["a", "b"], ["d"], ["d"]]}\n'
+        '{"id": "r", "text": "y", "classes": ["typo", "English", "typo"]}\n'
+        '{"id": "s", "text": "z", "answerable": false, "kind": "near miss"}\n'
+        '{"id": "t", "text": "z", "answerable": false, "class": "negative", "kind": "other"}\n'
+        '{"id": "u", "text": "z", "answerable": false}\n'
+        '{"id": "v", "text": "z", "answerable": true, "class": "direct", "kind": "ignored"}\n'
+    )
+    judged = read_collection(written(tmp_path, queries=queries)).judgements
+    assert {query.id: query.classes for query in judged.queries.values()} == {
+        "q": ("direct",),
+        "r": ("typo", "English"),
+        "s": ("near miss",),
+        "t": ("negative",),
+        "u": ("no answer",),
+        "v": ("direct",),
+    }
+    assert judged.queries["q"].sufficient == (frozenset("ab"), frozenset("d"))
+    assert judged.answerable == ("q",)
+    assert judged.no_answer == ("s", "t", "u")
 
 
 @pytest.mark.parametrize(
@@ -83,11 +135,24 @@ def test_relevant_documents_that_the_corpus_lacks_are_counted(tmp_path: Path) ->
         ("corpus", '{"id": "d", "text": "x"}\n' * 2, r"line 2: the id 'd' is taken already"),
         ("corpus", "\n", r"corpus\.jsonl has no documents"),
         ("queries", '{"id": "q"}\n', r"queries\.jsonl, line 1: the field 'text' is missing"),
-        ("qrels", _HEADER + "q d 1\n", r"qrels\.tsv, line 2: 1 columns instead of 3"),
+        ("qrels", _HEADER + "q d 1\n", r"qrels\.tsv, line 2: 3 columns"),
         ("qrels", _HEADER + "q\td\thigh\n", r"line 2: the grade 'high' is not an integer"),
         ("qrels", _HEADER + "x\td\t1\n", r"line 2: no query has the id 'x'"),
         ("qrels", _HEADER + "q\td\t1\nq\td\t2\n", r"line 3: .* have the grade 1 already"),
-        ("qrels", _HEADER + "q\td\t0\n", r"qrels\.tsv names no relevant document"),
+        ("qrels", _HEADER + "q\td\t0\n", r"qrels\.tsv, line 2: no document is relevant"),
+        ("qrels", _HEADER + "q\td\t21\n", r"line 2: the grade 21 is above 20"),
+        ("queries", '{"id": "q", "text": "", "class": ""}\n', r"line 1: the classes are \[''\]"),
+        ("queries", '{"id": "q", "text": "", "classes": "a"}\n', r"line 1: the classes are 'a'"),
+        ("queries", '{"id": "q", "text": "", "class": "a", "classes": []}\n', r"line 1: both"),
+        ("queries", '{"id": "q", "text": "", "answerable": 0}\n', r"'answerable' is 0, not true"),
+        ("queries", '{"id": "q", "text": "", "answerable": false}\n', r"qrels.*line 2: .*not answ"),
+        ("queries", '{"id": "q", "text": "", "sufficient": ["d"]}\n', r"line 1: .*'sufficient' is"),
+        ("queries", '{"id": "q", "text": "", "sufficient": [[]]}\n', r"line 1: .*'sufficient' is"),
+        (
+            "queries",
+            '{"id": "q", "text": "", "answerable": false, "sufficient": [["d"]]}\n',
+            r"line 1: .*not answerable has 'sufficient'",
+        ),
     ],
 )
 def test_a_malformed_file_is_named_with_its_line(
@@ -96,6 +161,24 @@ def test_a_malformed_file_is_named_with_its_line(
     with pytest.raises(UsageError, match=message) as caught:
         read_collection(written(tmp_path, **{file: content}))
     assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("q", "line 2: no tab"),
+        ("q\ta\tb", "line 2: more than two columns"),
+        ("p\tx", "line 2: the id 'p' is taken"),
+        ("\tx", "line 2: the id '' is empty"),
+    ],
+)
+def test_a_malformed_table_of_queries_is_named_with_its_line(
+    tmp_path: Path, line: str, message: str
+) -> None:
+    queries = tmp_path / "queries.tsv"
+    queries.write_text(f"p\tfirst\n{line}\n")
+    with pytest.raises(UsageError, match=message):
+        read_collection(written(tmp_path), queries=queries)
 
 
 @pytest.mark.parametrize("name", ["corpus.jsonl", "queries.jsonl", "qrels.tsv"])

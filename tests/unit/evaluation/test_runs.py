@@ -1,4 +1,4 @@
-"""Runs: documents instead of chunks, pages until the depth, scores that leave no ties."""
+"""Runs: documents instead of chunks, pages until the depth, what the first page tells."""
 
 from __future__ import annotations
 
@@ -8,11 +8,19 @@ from pathlib import Path
 import pytest
 
 from sqlindex.cancellation import CancelToken
-from sqlindex.errors import CancelledError, EmbedderRequiredError, HeadMovedError
-from sqlindex.evaluation.runs import Latency, percentile, rank_documents, run_queries
+from sqlindex.errors import CancelledError, EmbedderRequiredError, LexicalHistoryError
+from sqlindex.evaluation.runs import (
+    Answer,
+    Latency,
+    answer_query,
+    percentile,
+    ranking_of,
+    run_queries,
+)
 from sqlindex.index import Index
 from sqlindex.model.requests import MODES, Mode
-from sqlindex.model.results import SearchResult
+from sqlindex.model.results import Hit
+from sqlindex.snapshot import Snapshot
 from sqlindex.sources.memory import Document
 from sqlindex.testing.embedders import HashingEmbedder
 
@@ -20,6 +28,21 @@ pytestmark = pytest.mark.req("A-32")
 
 _PARAGRAPHS = 40
 _WORDS = " ".join(["filler"] * 150)
+
+
+def document_of(hit: Hit) -> str:
+    return hit.document_id
+
+
+def documents(
+    index: Index, query: str, mode: Mode = "lexical", depth: int | None = 100
+) -> tuple[str, ...]:
+    return answered(index, query, mode, depth).ranking
+
+
+def answered(index: Index, query: str, mode: Mode = "lexical", depth: int | None = 100) -> Answer:
+    with index.snapshot() as snapshot:
+        return answer_query(snapshot, query, mode, name_of=document_of, depth=depth)
 
 
 @pytest.fixture
@@ -37,29 +60,72 @@ def index(tmp_path: Path) -> Iterator[Index]:
 @pytest.mark.parametrize("mode", MODES)
 def test_chunks_are_reduced_to_documents_over_several_pages(index: Index, mode: Mode) -> None:
     assert index.status().chunks > 100
-    found = rank_documents(index, "harbour", mode, depth=100).documents
+    found = documents(index, "harbour", mode)
     assert sorted(found) == sorted({*found})
     assert len(found) == 33
 
 
 def test_a_document_stands_at_the_rank_of_its_best_chunk(index: Index) -> None:
-    found = rank_documents(index, "harbour 7", "lexical", depth=100).documents
+    found = documents(index, "harbour 7")
     pages = [index.search("harbour 7", mode="lexical", limit=100, offset=at) for at in (0, 100)]
     hits = [hit.document_id for page in pages for hit in page.hits]
     assert found == tuple(dict.fromkeys(hits))
 
 
-def test_the_ranking_ends_at_the_depth(index: Index) -> None:
-    deep = rank_documents(index, "harbour", "lexical", depth=100).documents
-    assert rank_documents(index, "harbour", "lexical", depth=5).documents == deep[:5]
+def test_the_ranking_ends_at_the_depth_or_with_the_last_hit(index: Index) -> None:
+    whole = documents(index, "harbour", depth=None)
+    assert len(whole) == 33
+    assert documents(index, "harbour", depth=5) == whole[:5]
+    with index.snapshot() as snapshot:
+        chunks = answer_query(
+            snapshot, "harbour", "lexical", name_of=lambda hit: hit.chunk_id, depth=None
+        )
+    assert len(chunks.ranking) == index.status().chunks
 
 
-def test_scores_of_a_run_strictly_decrease_in_the_order_of_the_ranking(index: Index) -> None:
-    run, latency = run_queries(index, {"q": "harbour", "none": "nowhere"}, "lexical")
-    scores = list(run["q"].values())
-    assert scores == sorted(set(scores), reverse=True)
-    assert list(run["q"]) == list(rank_documents(index, "harbour", "lexical", depth=100).documents)
-    assert run["none"] == {}
+def test_repeats_are_positions_of_documents_that_stood_above(index: Index) -> None:
+    hits = index.search("harbour 7", mode="lexical", limit=10).hits
+    ids = [hit.document_id for hit in hits]
+    repeats = answered(index, "harbour 7").repeats
+    assert repeats == tuple(name in ids[:at] for at, name in enumerate(ids))
+    assert any(repeats)
+    assert not repeats[0]
+
+
+def test_the_top_cosine_is_that_of_the_semantic_leader(index: Index) -> None:
+    leader = index.search("harbour 7", mode="semantic", limit=1).hits[0]
+    for mode in ("semantic", "hybrid"):
+        assert answered(index, "harbour 7", mode).top_cosine == leader.semantic_score
+    assert answered(index, "harbour 7").top_cosine is None
+
+
+@pytest.mark.parametrize(
+    ("query", "coverage"),
+    [("harbour", 1.0), ("harbour lighthouse", 0.5), ("harbour a b c", 0.25), ("nowhere", None)],
+)
+def test_coverage_is_the_share_of_terms_in_the_first_hit(
+    index: Index, query: str, coverage: float | None
+) -> None:
+    assert answered(index, query).coverage == coverage
+
+
+def test_a_query_without_terms_covers_nothing_of_what_it_finds(index: Index) -> None:
+    assert answered(index, "?!", "semantic").coverage == 0.0
+
+
+def test_every_query_is_answered_and_timed(index: Index) -> None:
+    prepared: list[str] = []
+    with index.snapshot() as snapshot:
+        answers, latency = run_queries(
+            snapshot,
+            {"q": "harbour", "none": "nowhere"},
+            "lexical",
+            name_of=document_of,
+            prepare=prepared.append,
+        )
+    assert answers["q"].ranking == documents(index, "harbour")
+    assert answers["none"].ranking == ()
+    assert prepared == ["harbour", "nowhere"]
     assert latency.first_ms > 0
     assert latency.p50_ms <= latency.p95_ms
 
@@ -74,31 +140,45 @@ def test_progress_counts_queries_and_a_cancelled_run_stops(index: Index) -> None
             token.cancel()
 
     queries = {str(at): "harbour" for at in range(5)}
-    with pytest.raises(CancelledError):
-        run_queries(index, queries, "lexical", cancel=token, progress=stop_after_two)
+    with index.snapshot() as snapshot, pytest.raises(CancelledError):
+        run_queries(
+            snapshot,
+            queries,
+            "lexical",
+            name_of=document_of,
+            cancel=token,
+            progress=stop_after_two,
+        )
     assert seen == [(1, 5), (2, 5)]
 
 
-def test_a_generation_published_between_two_pages_is_an_error(
-    index: Index, monkeypatch: pytest.MonkeyPatch
+def test_a_generation_published_meanwhile_ends_a_lexical_run_and_no_semantic_one(
+    index: Index,
 ) -> None:
-    search = index.search
+    def publish(_: str) -> None:
+        index.upsert("corpus", [Document("new", f"harbour {len(index.history())}")])
 
-    def search_and_publish(*args: object, **kwargs: object) -> SearchResult:
-        result = search(*args, **kwargs)  # type: ignore[arg-type]  # handed through
-        index.upsert("corpus", [Document("new", f"harbour {result.generation}")])
-        return result
+    def run(snapshot: Snapshot, mode: Mode) -> dict[str, Answer]:
+        return run_queries(snapshot, {"q": "harbour"}, mode, name_of=document_of, prepare=publish)[
+            0
+        ]
 
-    monkeypatch.setattr(index, "search", search_and_publish)
-    with pytest.raises(HeadMovedError):
-        rank_documents(index, "harbour", "lexical", depth=100)
+    before = documents(index, "harbour", "semantic")
+    with index.snapshot() as snapshot:
+        assert run(snapshot, "semantic")["q"].ranking == before
+    with index.snapshot() as snapshot, pytest.raises(LexicalHistoryError):
+        run(snapshot, "lexical")
 
 
 def test_semantic_runs_need_an_embedder(tmp_path: Path) -> None:
     with Index.open(tmp_path / "i.db", create=True) as opened:
         opened.upsert("corpus", [Document("d", "harbour")])
         with pytest.raises(EmbedderRequiredError):
-            run_queries(opened, {"q": "harbour"}, "semantic")
+            answered(opened, "harbour", "semantic")
+
+
+def test_scores_are_ranked_by_descending_score_then_descending_name() -> None:
+    assert ranking_of({"a": 1.0, "c": 2.0, "b": 1.0}) == ("c", "b", "a")
 
 
 def test_percentiles_are_samples_by_nearest_rank() -> None:

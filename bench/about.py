@@ -1,0 +1,56 @@
+"""What the page of figures says about each benchmark, in the order of the page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+HEAD = """\
+# Benchmarks
+
+Generated from [`bench/results/`](../../bench/results/) by `python -m bench NAME --save`; how each
+figure is measured, and what its name and its limit mean, is in [`bench/README.md`](../../bench/README.md).
+The saved files hold every repeat. Times depend on the machine and on what else runs on it (`load`: processes
+that wanted to run in the minute before; above the number of cores they slowed each other), so compare
+ratios, and run the command yourself. Whiskers in the plots span
+the repeats, without the outermost twentieth at each end.
+"""
+
+ABOUT: Mapping[str, str] = {
+    "index": """\
+German statutes as Markdown (The Unlicense), 40 MB. `baseline` is bare markdown-it-py reading and parsing
+the same files.""",
+    "folder": """\
+Files of three lines, 100 to a folder. `baseline` of `unchanged` is bare `os.walk` with an `lstat` of each file; of `one_path`
+a refresh of the whole folder after the same kind of edit. The limits of time are for 20,000 files, that of memory for any number.""",
+    "startup": "`baseline` is `python -c pass`. Limits: the ratio, and no heavy package imported.",
+    "publish": """\
+One changed document of one chunk, with its vector (384 dimensions, hashed words). `large` has ten times the documents of `small`.
+`one_changed` is a whole `Index.upsert`, `transaction` its commit point alone, sync included; `log` is what the whole upsert
+writes to the log. The baseline of `to_copied_membership` is a table of every generation's documents, copied by each publish.
+`first` is the first publish of documents of four chunks, as many chunks as `large` has documents, swapped in.""",
+    "concurrency": """\
+Lexical index of documents of four chunks. A reader is a process that alternates a lexical search and reading its first document; the writer
+publishes one changed document, waits 20 ms, and so on. `baseline` is one reader alone.""",
+    "search": """\
+Ten hits, hashed vectors of 384 dimensions, so no inference of the query. `baseline` is the floor: FTS5's
+`MATCH` with `bm25()` for ten rowids; `numpy.vecdot` over the matrix in memory. `first` is the first search
+of its mode: semantic reads all vectors.""",
+    "spans": """\
+220 questions on two long Markdown files, with the exact spans that answer each (Chroma technical report 2024, MIT). A question
+counts if every one of its spans lies in the first hit, or in the first five. `baseline` is an oracle that knows the spans
+and takes the best of the same chunks; `windows` are the same files cut every so many characters, the mean length of the chunks.
+`differing` counts questions whose semantic ranking is not that of all cosines, computed a second time.""",
+    "scifact": """\
+SciFact in the form of BEIR, train split (annotations CC BY 4.0, abstracts ODC-By 1.0), MiniLM
+(`sentence-transformers/all-MiniLM-L6-v2`), documents judged at their best chunk, 100 deep: see
+[how to evaluate](../how-to/evaluate.md). Development data: no parameter was tuned on it, and none is
+claimed to hold elsewhere. `difference` is to a second computation of the mean, and `queries_differing`
+counts queries whose nDCG@10 differs by more than 0.001. It shares the collection's reader, the embedder
+and the stored vectors; these it reads through the `sqlite3` shell, and matrix product (float64), ranking
+and nDCG are its own. Times are those of a search for 100 hits, inference included.""",
+    "peers": """\
+The same texts, vectors and questions through every engine, each in its own process and environment: sections of German statutes, English
+abstracts, Python functions (MiniLM vectors, 100 questions of each collection, 100 hits). Rules and checks:
+[bench/README.md](../../bench/README.md#peers). A cell is a median and, in brackets, its ratio to sqlindex: below 1, the peer takes less.
+Not everything is equal: sqlindex gives whole hits with text, place and snippet and keeps earlier generations; the others give ids.""",
+}

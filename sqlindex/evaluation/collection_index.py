@@ -1,0 +1,83 @@
+"""The index of a judged collection: where it is kept, and how it gets its documents."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from sqlindex.cancellation import CancelToken
+from sqlindex.errors import UsageError
+from sqlindex.evaluation.beir import CorpusDocument, JudgedCollection
+from sqlindex.evaluation.configurations import Configuration
+from sqlindex.evaluation.report import IndexFacts
+from sqlindex.index import Index
+from sqlindex.indexing.report import ProgressSink
+from sqlindex.ports import Embedder
+from sqlindex.sources.memory import Document, MemorySource
+
+SOURCE = "corpus"
+"""Name of the collection's source in its index."""
+
+
+def default_index_path(collection: JudgedCollection) -> Path:
+    """Where a collection's index is kept: the user's cache, by name and corpus; its folder is made."""
+    import platformdirs
+
+    cache = Path(platformdirs.user_cache_dir("sqlindex", appauthor=False)) / "eval"
+    cache.mkdir(parents=True, exist_ok=True)
+    return cache / f"{collection.name}-{collection.corpus_sha256[:8]}.db"
+
+
+def host_document(document: CorpusDocument) -> Document:
+    """A document of a corpus as the index gets it.
+
+    The title stands above the text, as BEIR feeds embedders; so both channels see it. It is the
+    title of the document too, which lexical search weighs by itself.
+    """
+    text = f"{document.title}\n\n{document.text}" if document.title else document.text
+    return Document(document.id, text, title=document.title or None)
+
+
+def bring_up_to_date(
+    path: Path,
+    collection: JudgedCollection,
+    configuration: Configuration,
+    *,
+    embedder: Embedder | None,
+    cancel: CancelToken,
+    progress: ProgressSink,
+) -> IndexFacts:
+    """Make an index hold the collection, and say what that took; it is made if nothing is there.
+
+    Raises:
+        UsageError: the index holds something else.
+    """
+    started = time.perf_counter()
+    with Index.open(path, create=True, embedder=embedder, config=configuration.index) as index:
+        foreign = [source.name for source in index.status().sources if source.name != SOURCE]
+        if foreign:
+            raise UsageError(
+                f"index {path} has the sources {', '.join(foreign)}; their documents would be "
+                "ranked too",
+                hint="name an index of its own for the evaluation",
+            )
+        index.add_source(MemorySource(SOURCE, map(host_document, collection.documents)))
+        # Without an embedder the head goes lexical only; its vectors stay stored and are found again.
+        refreshed = index.refresh(
+            [SOURCE], drop_vectors=embedder is None, cancel=cancel, progress=progress
+        )
+        status = index.status()
+    return IndexFacts(
+        configuration=configuration.name,
+        settings=configuration.settings,
+        path=str(path),
+        generation=status.generation,
+        documents=len(collection.documents),
+        refused=len(refreshed.changes.refused),
+        chunks=status.chunks,
+        embedder=status.space,
+        embedded=refreshed.embedded,
+        reused=refreshed.reused,
+        truncated=refreshed.truncated,
+        index_s=time.perf_counter() - started,
+    )

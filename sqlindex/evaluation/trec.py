@@ -1,0 +1,111 @@
+"""TREC's text files: runs in and out, qrels out."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from sqlindex.errors import StorageError, UsageError
+from sqlindex.evaluation.judgements import Qrels
+from sqlindex.evaluation.lines import Lines
+from sqlindex.evaluation.runs import Run
+
+_RUN_HINT = "a run has six columns: query id, Q0, document id, rank, score, name of the run"
+
+_Numbered = dict[str, dict[str, float]]
+
+
+def read_run(path: Path) -> Run:
+    """Read a run: query id, `Q0`, document id, rank, score, name; parted by tabs or spaces.
+
+    Rank and name are ignored, as trec_eval ignores them. A file whose lines have five tabs is parted
+    by tabs, so that ids may hold spaces.
+
+    Raises:
+        UsageError: the file is missing or malformed; the message names file and line.
+    """
+    lines = Lines(path)
+    run: _Numbered = {}
+    for line in lines:
+        columns = line.split("\t") if line.count("\t") == 5 else line.split()
+        if len(columns) != 6:
+            raise lines.error(f"{len(columns)} columns instead of 6", hint=_RUN_HINT)
+        query_id, _, name, _, written, _ = columns
+        try:
+            score = float(written)
+        except ValueError:
+            score = math.nan
+        if not math.isfinite(score):
+            raise lines.error(f"the score {written!r} is no finite number", hint=_RUN_HINT)
+        scores = run.setdefault(query_id, {})
+        if name in scores:
+            raise lines.error(
+                f"document {name!r} is ranked twice for query {query_id!r}", hint=_RUN_HINT
+            )
+        scores[name] = score
+    return run
+
+
+def write_run(path: Path, rankings: Mapping[str, Sequence[str]], name: str) -> None:
+    """Write rankings as a run, parted by tabs.
+
+    Scores strictly descend by one with the rank, so that no tool orders ties anew.
+
+    Raises:
+        UsageError: an id holds a tab or a line end.
+        StorageError: the file cannot be written.
+    """
+    tag = re.sub(r"\s+", "-", name)
+    _write(
+        path,
+        [
+            (query_id, "Q0", found, str(rank), str(len(ranking) - rank + 1), tag)
+            for query_id, ranking in rankings.items()
+            for rank, found in enumerate(ranking, start=1)
+        ],
+    )
+
+
+def write_qrels(path: Path, qrels: Qrels) -> None:
+    """Write qrels in TREC's four columns, parted by tabs; grades below 0 as 0.
+
+    Raises:
+        UsageError: an id holds a tab or a line end.
+        StorageError: the file cannot be written.
+    """
+    _write(
+        path,
+        [
+            (query_id, "0", name, str(max(grade, 0)))
+            for query_id, grades in qrels.items()
+            for name, grade in grades.items()
+        ],
+    )
+
+
+def _write(path: Path, rows: Sequence[Sequence[str]]) -> None:
+    for row in rows:
+        for cell in row:
+            if any(character in cell for character in "\t\n\r"):
+                raise UsageError(
+                    f"{cell!r} holds a tab or a line end, which no TREC file can hold",
+                    hint="save no runs of this index",
+                )
+    write_text(path, "".join("\t".join(row) + "\n" for row in rows))
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file whole, its folder made if missing.
+
+    Raises:
+        StorageError: it cannot be written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8", newline="\n")
+    except OSError as exc:
+        raise StorageError(
+            f"{path} cannot be written: {exc.strerror or exc}", hint="check the folder and the disk"
+        ) from exc
