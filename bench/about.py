@@ -52,5 +52,5 @@ and nDCG are its own. Times are those of a search for 100 hits, inference includ
 The same texts, vectors and questions through every engine, each in its own process and environment: sections of German statutes, English
 abstracts, Python functions (MiniLM vectors, 100 questions of each collection, 100 hits). Rules and checks:
 [bench/README.md](../../bench/README.md#peers). A cell is a median and, in brackets, its ratio to sqlindex: below 1, the peer takes less.
-Not everything is equal: sqlindex gives whole hits with text, place and snippet and keeps earlier generations; the others give ids.""",
+Not everything is equal: sqlindex gives whole hits with text, place and snippet, the others give ids.""",
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,11 +10,9 @@ from txtai import Embeddings
 
 from bench.peers.protocol import Driver, Vectors, serve, words
 
-_WEIGHT_OF_VECTORS = {"lexical": 0.0, "vector": 1.0, "hybrid": 0.5}
-
 
 class Txtai(Driver):
-    """A hybrid index; `weights` chooses the channel of a search."""
+    """A hybrid index. It would ask both channels in any mode, so one is taken away for the other's."""
 
     modes: ClassVar[tuple[str, ...]] = ("lexical", "vector", "hybrid")
     note = "external vectors, backend `numpy`: exact; its BM25 has no stems; saved as a whole"
@@ -27,7 +25,7 @@ class Txtai(Driver):
     def build(self, texts: Sequence[str], vectors: Vectors) -> None:
         self._index = Embeddings(
             method="external",
-            transform=self._vectors_of,
+            transform=self._transform,
             content=True,
             hybrid=True,
             backend="numpy",
@@ -38,7 +36,7 @@ class Txtai(Driver):
 
     def open(self, texts: Sequence[str] = (), vectors: Vectors | None = None) -> None:
         self._index = Embeddings()
-        self._index.load(str(self.store), config={"transform": self._vectors_of})
+        self._index.load(str(self.store), config={"transform": self._transform})
 
     def rebuild(self, texts: Sequence[str], vectors: Vectors) -> None:
         self._know(texts, vectors)
@@ -65,15 +63,30 @@ class Txtai(Driver):
     def _rows(self, mode: str, text: str, vector: bytes, limit: int) -> list[int]:
         question = " ".join(words(text))
         self._vector_by_text[question] = vector
-        found = self._index.search(question, limit, weights=_WEIGHT_OF_VECTORS[mode])
+        ann, scoring = self._index.ann, self._index.scoring
+        if mode == "lexical":
+            self._index.ann = None
+        elif mode == "vector":
+            self._index.scoring = None
+        try:
+            found = self._index.search(question, limit)
+        finally:
+            self._index.ann, self._index.scoring = ann, scoring
         return [int(hit["id"]) for hit in found]
 
     def _know(self, texts: Sequence[str], vectors: Vectors) -> None:
-        self._vector_by_text = {text: vectors[row] for row, text in enumerate(texts)}
+        self._vector_by_text.update((text, vectors[row]) for row, text in enumerate(texts))
 
-    def _vectors_of(self, texts: Sequence[str]) -> np.ndarray[Any, np.dtype[np.float32]]:
-        rows = [np.frombuffer(self._vector_by_text[text], "<f4") for text in texts]
-        return np.array(rows, np.float32)
+    @property
+    def _transform(self) -> Callable[[Sequence[str]], Any]:
+        """What gives txtai the vectors: it calls plain functions, of methods it asks for one."""
+        vector_by_text = self._vector_by_text
+
+        def vectors_of(texts: Sequence[str]) -> Any:
+            rows = [np.frombuffer(vector_by_text[text], "<f4") for text in texts]
+            return np.array(rows, np.float32)
+
+        return vectors_of
 
 
 if __name__ == "__main__":
