@@ -17,10 +17,10 @@ from bench.peers.environments import PeerFailedError
 from bench.peers.processes import Peer, Said, write_corpus
 
 KILLED_TEXTS = 1_000
-KILLS_AT = (0.2, 0.4, 0.6, 0.8, 0.95)
+KILLS_AT = (0.25, 0.5, 0.75, 0.95)
 """Shares of the time that an undisturbed rebuild takes."""
 
-KILLS_AFTER = (1, 2, 4)
+KILLS_AFTER = (1, 3)
 """Changes to the files of the index: a whole that is written at the end is written for a moment only."""
 
 KILLS = len(KILLS_AT) + len(KILLS_AFTER)

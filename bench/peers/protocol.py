@@ -161,20 +161,21 @@ def _build(driver: Driver, corpus: Path, _: list[str]) -> None:
 
 
 def _search(driver: Driver, corpus: Path, arguments: list[str]) -> None:
-    """Time the first questions in each mode; then, if asked for, rank all of them."""
+    """Time the first questions in each mode; answer the others too if rankings are asked for."""
     timed, ranked = int(arguments[0]), bool(int(arguments[1]))
     questions, vectors = _read_texts(corpus, "questions"), Vectors(corpus / "question_vectors.npy")
     driver.open()
     for mode in driver.modes:
         ask = _asking(driver, mode, questions, vectors)
         ask(0)
-        took_ms = []
+        took_ms, rankings = [], []
         for at in range(min(timed, len(questions))):
             started = time.perf_counter()
-            ask(at)
+            rankings.append(ask(at))
             took_ms.append((time.perf_counter() - started) * 1000)
-        rankings = [ask(at) for at in range(len(questions))] if ranked else None
-        _say(mode=mode, ms=took_ms, rankings=rankings)
+        if ranked:
+            rankings += [ask(at) for at in range(len(rankings), len(questions))]
+        _say(mode=mode, ms=took_ms, rankings=rankings if ranked else [])
     _say(peak_mib=_peak_mib())
     driver.close()
 
