@@ -56,6 +56,7 @@ def test_a_quick_run_measures_two_peers_and_passes_our_own_checks() -> None:
     assert values["peers.sqlite_vec.renamed.embedded"] is None
 
 
+@pytest.mark.packaging
 def test_a_peer_that_cannot_be_installed_is_a_row_with_the_reason(tmp_path: Path) -> None:
     done = run_peers(
         *("--n", "40", "--quick", "--peer", "tantivy", "--json"),
