@@ -18,6 +18,7 @@ class Chroma(Driver):
     """One collection with texts and vectors; no BM25 in its local form."""
 
     modes: ClassVar[tuple[str, ...]] = ("vector",)
+    is_approximate = True
     note = "HNSW with its defaults: approximate; no ranked lexical search in the local package"
     _collection: Any
 

@@ -66,12 +66,14 @@ class Driver(ABC):
 
     Attributes:
         modes: which of `MODES` it can.
+        is_approximate: whether the nearest vectors may be missed.
         top: hits it is asked for; fewer than `TOP` if it cannot give more.
         note: how it is set up, for the table.
         rename: why an unchanged refresh after a rename cannot be measured; empty if it can.
     """
 
     modes: ClassVar[tuple[str, ...]]
+    is_approximate: ClassVar[bool] = False
     top: ClassVar[int] = TOP
     note: ClassVar[str]
     rename: ClassVar[str] = "the caller's: it is handed texts with ids, and vectors with them"
@@ -232,7 +234,7 @@ def _state(driver: Driver, corpus: Path, arguments: list[str]) -> None:
             row: driver.vector("row", vectors[row], 1) for row in range(0, len(vectors), step)
         }
     driver.close()
-    _say(counts=counts, nearest=nearest)
+    _say(counts=counts, nearest=nearest, is_approximate=driver.is_approximate)
 
 
 def _probes(driver: Driver, corpus: Path, _: list[str]) -> None:
