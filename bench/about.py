@@ -54,4 +54,9 @@ Every judged set of the evaluation data, and ours (`company-knowledge`, `manuals
 with MiniLM, which is made for English; `-typo` are the same questions misspelt. 95 % bounds by bootstrap over the queries.
 Known-item sets name one relevant document for a question: compare modes and versions, do not chase 1. Each query's value
 is in [`bench/golden/quality`](../../bench/golden/quality).""",
+    "peers": """\
+The same texts, vectors and questions through every engine, each in its own process and environment: sections of German statutes, English
+abstracts, Python functions (MiniLM vectors, 100 questions of each collection, 100 hits). Rules and checks:
+[bench/README.md](../../bench/README.md#peers). A cell is a median and, in brackets, its ratio to sqlindex: below 1, the peer takes less.
+Not everything is equal: sqlindex gives whole hits with text, place and snippet, the others give ids.""",
 }

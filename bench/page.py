@@ -10,6 +10,7 @@ from typing import Any
 from bench.about import ABOUT, HEAD
 from bench.earlier_page import earlier_page
 from bench.machine import RESULTS, ROOT
+from bench.peers.table import peer_tables
 from bench.plots import plots
 from bench.quality.table import quality_table
 
@@ -86,7 +87,14 @@ def _number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
-_TABLES: Mapping[str, Callable[[Mapping[str, Any]], Iterator[str]]] = {"quality": quality_table}
+def _peers(result: Mapping[str, Any]) -> Iterator[str]:
+    yield peer_tables(result["figures"])
+
+
+_TABLES: Mapping[str, Callable[[Mapping[str, Any]], Iterator[str]]] = {
+    "quality": quality_table,
+    "peers": _peers,
+}
 
 
 if __name__ == "__main__":

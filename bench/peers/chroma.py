@@ -18,6 +18,7 @@ class Chroma(Driver):
     """One collection with texts and vectors; no BM25 in its local form."""
 
     modes: ClassVar[tuple[str, ...]] = ("vector",)
+    is_approximate = True
     note = "HNSW with its defaults: approximate; no ranked lexical search in the local package"
     _collection: Any
 
@@ -30,7 +31,7 @@ class Chroma(Driver):
             str(self.store), settings=Settings(anonymized_telemetry=False)
         )
         self._collection = client.get_or_create_collection(
-            "d", embedding_function=None, metadata={"hnsw:space": "cosine"}
+            "texts", embedding_function=None, metadata={"hnsw:space": "cosine"}
         )
 
     def rebuild(self, texts: Sequence[str], vectors: Vectors) -> None:
@@ -48,7 +49,7 @@ class Chroma(Driver):
             ids=[str(row)], embeddings=[np.frombuffer(vector, "<f4")], documents=[text]
         )
 
-    def vector(self, vector: bytes, limit: int) -> list[int]:
+    def vector(self, text: str, vector: bytes, limit: int) -> list[int]:
         found = self._collection.query(
             query_embeddings=[np.frombuffer(vector, "<f4")], n_results=limit, include=[]
         )

@@ -12,6 +12,7 @@ from duckdb_extensions import import_extension
 
 from bench.peers.protocol import Driver, Vectors, fused, serve, words
 
+_TABLE = "CREATE OR REPLACE TABLE d(id INTEGER PRIMARY KEY, body TEXT, e FLOAT[384])"
 _INDEX = """
     PRAGMA create_fts_index('d', 'id', 'body', stemmer = 'german', stopwords = 'none',
         ignore = '[^a-zäöüß0-9]+', strip_accents = 0, overwrite = 1)
@@ -24,7 +25,7 @@ _VECTOR = "SELECT id FROM d ORDER BY array_cosine_distance(e, ?::FLOAT[384]), id
 
 
 class DuckDb(Driver):
-    """One table; its full-text index does not follow changes and is made anew."""
+    """One table; its full-text index does not follow changes and is made anew with it."""
 
     modes: ClassVar[tuple[str, ...]] = ("lexical", "vector", "hybrid")
     note = (
@@ -35,9 +36,7 @@ class DuckDb(Driver):
 
     def build(self, texts: Sequence[str], vectors: Vectors) -> None:
         self.open()
-        self._db.execute("CREATE TABLE d(id INTEGER PRIMARY KEY, body TEXT, e FLOAT[384])")
-        self._insert(texts, vectors)
-        self._db.execute(_INDEX)
+        self.rebuild(texts, vectors)
         self._db.execute("CHECKPOINT")
 
     def open(self, texts: Sequence[str] = (), vectors: Vectors | None = None) -> None:
@@ -46,29 +45,31 @@ class DuckDb(Driver):
         self._db.execute("LOAD fts")
 
     def rebuild(self, texts: Sequence[str], vectors: Vectors) -> None:
-        self._db.execute(
-            "CREATE OR REPLACE TABLE d(id INTEGER PRIMARY KEY, body TEXT, e FLOAT[384])"
-        )
+        self._db.execute("BEGIN")
+        self._db.execute(_TABLE)
         self._insert(texts, vectors)
         self._db.execute(_INDEX)
+        self._db.execute("COMMIT")
 
     def replace(self, row: int, text: str, vector: bytes) -> None:
+        self._db.execute("BEGIN")
         self._db.execute(
             "UPDATE d SET body = ?, e = ?::FLOAT[384] WHERE id = ?",
             [text, np.frombuffer(vector, "<f4").tolist(), row],
         )
         self._db.execute(_INDEX)
+        self._db.execute("COMMIT")
 
     def lexical(self, text: str, limit: int) -> list[int]:
         found = self._db.execute(_LEXICAL, [" ".join(words(text)), limit]).fetchall()
         return [row for (row,) in found]
 
-    def vector(self, vector: bytes, limit: int) -> list[int]:
+    def vector(self, text: str, vector: bytes, limit: int) -> list[int]:
         query = np.frombuffer(vector, "<f4").tolist()
         return [row for (row,) in self._db.execute(_VECTOR, [query, limit]).fetchall()]
 
     def hybrid(self, text: str, vector: bytes, limit: int) -> list[int]:
-        return fused([self.lexical(text, limit), self.vector(vector, limit)], limit)
+        return fused([self.lexical(text, limit), self.vector(text, vector, limit)], limit)
 
     def close(self) -> None:
         self._db.close()

@@ -40,8 +40,8 @@ def interpreter(name: str, cache: Path) -> Path:
 
 
 def _install(folder: Path, pins: Path) -> None:
-    pip = [_python(folder), "-m", "pip", "install", "-q", "--disable-pip-version-check"]
-    for command in ([sys.executable, "-m", "venv", folder], [*pip, "-r", pins]):
+    pip = [str(_python(folder)), "-m", "pip", "install", "-q", "--disable-pip-version-check"]
+    for command in ([sys.executable, "-m", "venv", str(folder)], [*pip, "-r", str(pins)]):
         try:
             done = subprocess.run(
                 command, capture_output=True, text=True, timeout=_INSTALL_SECONDS, check=False

@@ -40,7 +40,7 @@ class LanceDb(Driver):
         query = self._table.search(" ".join(words(text)), query_type="fts")
         return _ids(query.limit(limit))
 
-    def vector(self, vector: bytes, limit: int) -> list[int]:
+    def vector(self, text: str, vector: bytes, limit: int) -> list[int]:
         query = self._table.search(np.frombuffer(vector, "<f4")).metric("cosine")
         return _ids(query.limit(limit))
 

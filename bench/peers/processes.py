@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-TASK_SECONDS = 300
+TASK_SECONDS = 900
 _QUIET = {
     "ANONYMIZED_TELEMETRY": "False",
     "HF_HUB_OFFLINE": "1",
@@ -73,8 +73,11 @@ class Peer:
             raise PeerFailedError(f"the first {mode} search failed")
         return took
 
-    def killed_rebuild(self, store: Path, corpus: Path, after_s: float) -> bool:
+    def killed_rebuild(self, store: Path, corpus: Path, moment: Callable[[], None]) -> bool:
         """Begin to give every text its new content, and end the process with SIGKILL.
+
+        Args:
+            moment: waits from the beginning of the work to the time of the kill.
 
         Returns:
             Whether it was still at work then.
@@ -83,7 +86,7 @@ class Peer:
             assert process.stdout is not None
             while (line := process.stdout.readline()) and not _objects(line):
                 pass
-            time.sleep(after_s)
+            moment()
             process.send_signal(signal.SIGKILL)
         return process.returncode == -signal.SIGKILL
 

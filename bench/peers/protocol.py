@@ -66,12 +66,14 @@ class Driver(ABC):
 
     Attributes:
         modes: which of `MODES` it can.
+        is_approximate: whether the nearest vectors may be missed.
         top: hits it is asked for; fewer than `TOP` if it cannot give more.
         note: how it is set up, for the table.
         rename: why an unchanged refresh after a rename cannot be measured; empty if it can.
     """
 
     modes: ClassVar[tuple[str, ...]]
+    is_approximate: ClassVar[bool] = False
     top: ClassVar[int] = TOP
     note: ClassVar[str]
     rename: ClassVar[str] = "the caller's: it is handed texts with ids, and vectors with them"
@@ -104,8 +106,8 @@ class Driver(ABC):
         """Rows that hold any of the question's words."""
         raise NotImplementedError
 
-    def vector(self, vector: bytes, limit: int) -> list[int]:
-        """Rows by cosine."""
+    def vector(self, text: str, vector: bytes, limit: int) -> list[int]:
+        """Rows by cosine with the question's vector."""
         raise NotImplementedError
 
     def hybrid(self, text: str, vector: bytes, limit: int) -> list[int]:
@@ -120,7 +122,7 @@ class Driver(ABC):
         """Texts that an unchanged refresh embeds after all their files were renamed."""
         raise NotImplementedError
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - most have nothing to close
         """Close the index; called once."""
 
 
@@ -161,20 +163,21 @@ def _build(driver: Driver, corpus: Path, _: list[str]) -> None:
 
 
 def _search(driver: Driver, corpus: Path, arguments: list[str]) -> None:
-    """Time the first questions in each mode; then, if asked for, rank all of them."""
+    """Time the first questions in each mode; answer the others too if rankings are asked for."""
     timed, ranked = int(arguments[0]), bool(int(arguments[1]))
     questions, vectors = _read_texts(corpus, "questions"), Vectors(corpus / "question_vectors.npy")
     driver.open()
     for mode in driver.modes:
         ask = _asking(driver, mode, questions, vectors)
         ask(0)
-        took_ms = []
+        took_ms, rankings = [], []
         for at in range(min(timed, len(questions))):
             started = time.perf_counter()
-            ask(at)
+            rankings.append(ask(at))
             took_ms.append((time.perf_counter() - started) * 1000)
-        rankings = [ask(at) for at in range(len(questions))] if ranked else None
-        _say(mode=mode, ms=took_ms, rankings=rankings)
+        if ranked:
+            rankings += [ask(at) for at in range(len(rankings), len(questions))]
+        _say(mode=mode, ms=took_ms, rankings=rankings if ranked else [])
     _say(peak_mib=_peak_mib())
     driver.close()
 
@@ -227,9 +230,11 @@ def _state(driver: Driver, corpus: Path, arguments: list[str]) -> None:
     nearest = {}
     if "vector" in driver.modes:
         step = max(1, len(vectors) // 20)
-        nearest = {row: driver.vector(vectors[row], 1) for row in range(0, len(vectors), step)}
+        nearest = {
+            row: driver.vector("row", vectors[row], 1) for row in range(0, len(vectors), step)
+        }
     driver.close()
-    _say(counts=counts, nearest=nearest)
+    _say(counts=counts, nearest=nearest, is_approximate=driver.is_approximate)
 
 
 def _probes(driver: Driver, corpus: Path, _: list[str]) -> None:
@@ -283,7 +288,7 @@ def _asking(
     if mode == "lexical":
         return lambda at: driver.lexical(questions[at], driver.top)
     if mode == "vector":
-        return lambda at: driver.vector(vectors[at], driver.top)
+        return lambda at: driver.vector(questions[at], vectors[at], driver.top)
     return lambda at: driver.hybrid(questions[at], vectors[at], driver.top)
 
 
@@ -294,7 +299,8 @@ def _is_searchable(
     if "lexical" in driver.modes:
         is_found = driver.lexical(word, 1) == [row] and row not in driver.lexical(old, 1)
     if is_found and "vector" in driver.modes:
-        is_found = driver.vector(vector, 1) == [row] and driver.vector(old_vector, 1) != [row]
+        of_new, of_old = driver.vector(word, vector, 1), driver.vector(old, old_vector, 1)
+        is_found = of_new == [row] and of_old != [row]
     return is_found
 
 

@@ -78,9 +78,9 @@ class Sqlindex(Driver):
     def lexical(self, text: str, limit: int) -> list[int]:
         return self._rows(text, "lexical", limit)
 
-    def vector(self, vector: bytes, limit: int) -> list[int]:
+    def vector(self, text: str, vector: bytes, limit: int) -> list[int]:
         self._embedder.query = vector
-        return self._rows("given", "semantic", limit)
+        return self._rows(text, "semantic", limit)
 
     def hybrid(self, text: str, vector: bytes, limit: int) -> list[int]:
         self._embedder.query = vector

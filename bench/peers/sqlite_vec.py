@@ -11,7 +11,7 @@ import sqlite_vec
 from bench.peers.protocol import Driver, Vectors, fused, serve, words
 
 _SCHEMA = """
-    CREATE VIRTUAL TABLE t USING fts5(body);
+    CREATE VIRTUAL TABLE t USING fts5(body, tokenize = 'porter unicode61');
     CREATE VIRTUAL TABLE v USING vec0(id INTEGER PRIMARY KEY, e float[384] distance_metric=cosine);
 """
 _LEXICAL = "SELECT rowid FROM t WHERE t MATCH ? ORDER BY rank LIMIT ?"
@@ -22,7 +22,7 @@ class SqliteVec(Driver):
     """Every change is one transaction."""
 
     modes: ClassVar[tuple[str, ...]] = ("lexical", "vector", "hybrid")
-    note = "FTS5 `unicode61`, vec0 exact; hybrid: ranks fused by the driver"
+    note = "English stems (`porter unicode61`); vec0: exact; hybrid: ranks fused by the driver"
     _db: apsw.Connection
 
     def build(self, texts: Sequence[str], vectors: Vectors) -> None:
@@ -51,11 +51,11 @@ class SqliteVec(Driver):
         any_word = " OR ".join(f'"{word}"' for word in words(text))
         return [row for (row,) in self._db.execute(_LEXICAL, (any_word, limit))]
 
-    def vector(self, vector: bytes, limit: int) -> list[int]:
+    def vector(self, text: str, vector: bytes, limit: int) -> list[int]:
         return [row for (row,) in self._db.execute(_VECTOR, (vector, limit))]
 
     def hybrid(self, text: str, vector: bytes, limit: int) -> list[int]:
-        return fused([self.lexical(text, limit), self.vector(vector, limit)], limit)
+        return fused([self.lexical(text, limit), self.vector(text, vector, limit)], limit)
 
     def close(self) -> None:
         self._db.close()
