@@ -76,7 +76,7 @@ class Driver(ABC):
     is_approximate: ClassVar[bool] = False
     top: ClassVar[int] = TOP
     note: ClassVar[str]
-    rename: ClassVar[str] = "the caller's: it is handed texts with ids, and vectors with them"
+    rename: ClassVar[str] = "the caller's business"
 
     def __init__(self, store: Path) -> None:
         self.store = store
