@@ -48,5 +48,15 @@ SciFact in the form of BEIR, train split (annotations CC BY 4.0, abstracts ODC-B
 claimed to hold elsewhere. `difference` is to a second computation of the mean, and `queries_differing`
 counts queries whose nDCG@10 differs by more than 0.001. It shares the collection's reader, the embedder
 and the stored vectors; these it reads through the `sqlite3` shell, and matrix product (float64), ranking
-and nDCG are its own. Times are those of a search for 100 hits, inference included.""",
+and nDCG are its own. Times are those of a search for 100 hits; the query's vector is made before, and timed apart (`embed_query`).""",
+    "quality": """\
+Every judged set of the evaluation data, and ours (`company-knowledge`, `manuals-zh-en`, `service-rules`), in three modes
+with MiniLM, which is made for English; `-typo` are the same questions misspelt. 95 % bounds by bootstrap over the queries.
+Known-item sets name one relevant document for a question: compare modes and versions, do not chase 1. Each query's value
+is in [`bench/golden/quality`](../../bench/golden/quality).""",
+    "peers": """\
+The same texts, vectors and questions through every engine, each in its own process and environment: sections of German statutes, English
+abstracts, Python functions (MiniLM vectors, 100 questions of each collection, 100 hits). Rules and checks:
+[bench/README.md](../../bench/README.md#peers). A cell is a median and, in brackets, its ratio to sqlindex: below 1, the peer takes less.
+Not everything is equal: sqlindex gives whole hits with text, place and snippet, the others give ids.""",
 }

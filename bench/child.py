@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import statistics
 import subprocess
 import sys
 import time
@@ -15,6 +16,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from bench.machine import ROOT
+
+_COMMON = "everywhere"
+_ROUNDS = 7
 
 
 def run_child(task: str, *arguments: str | Path) -> dict[str, float]:
@@ -118,12 +122,64 @@ def _first_publish(index_path: str, documents: str) -> Mapping[str, float]:
     }
 
 
+def _build_matching(index_path: str, chunks: str) -> Mapping[str, float]:
+    """As `_build`, with 384-d vectors and one word that every text has."""
+    from bench.data import Texts
+    from sqlindex.index import Index
+    from sqlindex.sources.memory import Document
+    from sqlindex.testing import HashingEmbedder
+
+    texts = Texts()
+    documents = (Document(f"{at:07}", f"{_COMMON} {texts.text()}") for at in range(int(chunks)))
+    with Index.open(index_path, create=True, embedder=HashingEmbedder(384)) as index:
+        index.upsert("texts", documents)
+        return {"chunks": index.status().chunks}
+
+
+def _search_matching(index_path: str) -> Mapping[str, float]:
+    """Median milliseconds of a search in each mode that every document matches, warm, ten hits."""
+    from sqlindex.index import Index
+    from sqlindex.model.requests import MODES
+    from sqlindex.testing import HashingEmbedder
+
+    found: dict[str, float] = {}
+    with Index.open(index_path, embedder=HashingEmbedder(384)) as index:
+        for mode in MODES:
+            samples = []
+            for _ in range(_ROUNDS + 1):
+                started = time.perf_counter()
+                assert index.search(_COMMON, mode=mode, limit=10).hits
+                samples.append((time.perf_counter() - started) * 1_000)
+            found[mode] = statistics.median(samples[1:])
+    return found
+
+
+def _search_cached(index_path: str) -> Mapping[str, float]:
+    """The 95th percentile of hybrid searches of ten hits, warm, whose query vectors cost nothing."""
+    from bench.data import Texts
+    from sqlindex.evaluation.runs import percentile
+    from sqlindex.index import Index
+    from sqlindex.testing import HashingEmbedder
+
+    texts = Texts()
+    samples = []
+    with Index.open(index_path, embedder=HashingEmbedder(384)) as index:
+        for query in [texts.query() for _ in range(200)]:
+            started = time.perf_counter()
+            index.search(query, mode="hybrid", limit=10)
+            samples.append((time.perf_counter() - started) * 1_000)
+    return {"p95_ms": percentile(samples[1:], 95)}
+
+
 _TASKS: dict[str, Callable[..., Mapping[str, float]]] = {
     "refresh": _refresh,
     "markdown_it": _markdown_it,
     "stat": _stat,
     "build": _build,
     "first_publish": _first_publish,
+    "build_matching": _build_matching,
+    "search_matching": _search_matching,
+    "search_cached": _search_cached,
 }
 
 

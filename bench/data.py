@@ -13,14 +13,27 @@ from sqlindex.errors import UsageError
 VARIABLE = "SQLINDEX_DATA"
 
 
+def data_root() -> Path:
+    """Where the evaluation data lies.
+
+    Raises:
+        UsageError: it is not on this machine.
+    """
+    root = Path(os.environ.get(VARIABLE) or ROOT.parent / "shared" / "data")
+    if not root.is_dir():
+        raise UsageError(
+            "the evaluation data is not there", hint=f"set {VARIABLE} to the folder that holds it"
+        )
+    return root
+
+
 def data_folder(name: str) -> Path:
     """A folder of the evaluation data.
 
     Raises:
         UsageError: it is not on this machine.
     """
-    base = Path(os.environ.get(VARIABLE) or ROOT.parent / "shared" / "data")
-    folder = base / name
+    folder = data_root() / name
     if not folder.is_dir():
         raise UsageError(
             f"the evaluation data {name!r} is not there",

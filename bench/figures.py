@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 Sense = Literal["<=", ">="]
@@ -16,31 +16,36 @@ class Figure:
 
     Attributes:
         figure: name, stable over releases.
-        value: measured, in `unit`.
+        value: measured, in `unit`; None if there is none, with the reason among the details.
         unit: for example `ms`, `files/s`, `ratio`, `violations`.
         limit: what the value is held against, or None if it is only reported.
         sense: `<=` if the value must not exceed the limit, `>=` if it must reach it.
         baseline: the floor or the other side of a ratio, measured in the same run, or None.
         n: size: files, chunks, documents or queries, as the benchmark says.
         repeats: each measurement behind the value; saved, not printed.
+        bounds: 95 % bounds of the value, if it has any; saved, not printed.
+        details: what explains the value; saved, not printed.
     """
 
     figure: str
-    value: float
+    value: float | None
     unit: str
     n: int
     limit: float | None = None
     sense: Sense | None = None
     baseline: float | None = None
     repeats: tuple[float, ...] = ()
+    bounds: tuple[float, float] | None = None
+    details: Mapping[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         assert (self.limit is None) == (self.sense is None)
+        assert self.limit is None or self.value is not None
 
     @property
     def holds(self) -> bool | None:
         """Whether the value is within its limit; None without a limit."""
-        if self.limit is None:
+        if self.limit is None or self.value is None:
             return None
         return self.value <= self.limit if self.sense == "<=" else self.value >= self.limit
 
@@ -48,7 +53,7 @@ class Figure:
         """The row that `--json` prints."""
         return {
             "figure": self.figure,
-            "value": rounded(self.value),
+            "value": None if self.value is None else rounded(self.value),
             "unit": self.unit,
             "limit": self.limit,
             "sense": self.sense,
@@ -98,7 +103,7 @@ def render(figures: Sequence[Figure]) -> str:
         rows.append(
             (
                 figure.figure,
-                f"{figure.value:.4g}",
+                "" if figure.value is None else f"{figure.value:.4g}",
                 figure.unit,
                 limit,
                 holds,
@@ -106,6 +111,11 @@ def render(figures: Sequence[Figure]) -> str:
                 str(figure.n),
             )
         )
+    return aligned(rows)
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> str:
+    """Rows of cells as lines of columns."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

@@ -10,13 +10,15 @@ import math
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from bench.shell import shell_rows
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
+
+T = TypeVar("T")
 
 _COLUMNS = "d.document_id, hex(v.f32)"
 _FROM = """
@@ -47,7 +49,7 @@ def semantic_ndcg(
                 documents.append(names[row])
                 if len(documents) == cutoff:
                     break
-        ndcg[query_id] = _ndcg(documents, qrels[query_id], cutoff)
+        ndcg[query_id] = ndcg_of(documents, qrels[query_id], cutoff)
     return ndcg
 
 
@@ -78,7 +80,8 @@ def _unit_vectors(index_path: Path) -> tuple[list[str], npt.NDArray[np.float64]]
     return names, matrix
 
 
-def _ndcg(documents: Sequence[str], grades: Mapping[str, int], cutoff: int) -> float:
+def ndcg_of(documents: Sequence[T], grades: Mapping[T, int], cutoff: int = 10) -> float:
+    """nDCG of one ranking: linear gain, discount log2(1 + rank); a grade is above 0."""
     gains = [max(0, grades.get(document, 0)) for document in documents]
     ideal = sorted((max(0, grade) for grade in grades.values()), reverse=True)[:cutoff]
     return _discounted(gains) / _discounted(ideal)

@@ -47,7 +47,14 @@ def save(name: str, n: int | None, figures: Sequence[Figure], load: float) -> Pa
         "seed": SEED,
         "size": n,
         "figures": [
-            {**figure.to_json(), "repeats": [rounded(value) for value in figure.repeats]}
+            {
+                **figure.to_json(),
+                "repeats": [rounded(value) for value in figure.repeats],
+                **(
+                    {} if figure.bounds is None else {"bounds": [rounded(b) for b in figure.bounds]}
+                ),
+                **({"details": figure.details} if figure.details else {}),
+            }
             for figure in figures
         ],
     }

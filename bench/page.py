@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from bench.about import ABOUT, HEAD
+from bench.earlier_page import earlier_page
 from bench.machine import RESULTS, ROOT
+from bench.peers.table import peer_tables
 from bench.plots import plots
+from bench.quality.table import quality_table
 
 REFERENCE = ROOT / "docs" / "reference"
 PAGE = "benchmarks.md"
+EARLIER = "earlier-systems.md"
 PLOTS = "plots"
 
 
@@ -28,14 +32,18 @@ def write_page(folder: Path = REFERENCE) -> None:
 
 
 def page_files() -> dict[str, str]:
-    """Text of the page and of each plot for the results that are saved, by path from its folder."""
+    """Text of the pages and of each plot for the results that are saved, by path from their folder."""
     results = [
         (path, json.loads(path.read_text(encoding="utf-8"))) for path in RESULTS.glob("*.json")
     ]
+    files: dict[str, str] = {}
+    for at, (_, result) in enumerate(results):
+        if result["benchmark"] == "earlier":
+            files[EARLIER] = earlier_page(results.pop(at)[1])
+            break
     order = list(ABOUT)
     results.sort(key=lambda pair: (order.index(pair[1]["benchmark"]), pair[0].name))
     sections = [HEAD]
-    files: dict[str, str] = {}
     for path, result in results:
         drawn = {f"{PLOTS}/{path.stem}-{plot.name}.svg": plot for plot in plots(result)}
         images = [f"![{plot.alt}]({name})" for name, plot in drawn.items()]
@@ -54,12 +62,14 @@ def _section(path: Path, result: Mapping[str, Any], images: list[str]) -> Iterat
     yield f"All repeats: [{path.name}](../../bench/results/{path.name})."
     for image in images:
         yield from ("", image)
-    yield from (
-        "",
-        "| figure | value | range | limit | holds | baseline | n |",
-        "|---|---|---|---|---|---|---|",
-        *map(_row, result["figures"]),
-    )
+    yield ""
+    yield from _TABLES.get(name, _table)(result)
+
+
+def _table(result: Mapping[str, Any]) -> Iterator[str]:
+    yield "| figure | value | range | limit | holds | baseline | n |"
+    yield "|---|---|---|---|---|---|---|"
+    yield from map(_row, result["figures"])
 
 
 def _row(figure: Mapping[str, Any]) -> str:
@@ -75,6 +85,16 @@ def _row(figure: Mapping[str, Any]) -> str:
 def _number(value: float) -> str:
     """Four digits, more where they stand before the point."""
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def _peers(result: Mapping[str, Any]) -> Iterator[str]:
+    yield peer_tables(result["figures"])
+
+
+_TABLES: Mapping[str, Callable[[Mapping[str, Any]], Iterator[str]]] = {
+    "quality": quality_table,
+    "peers": _peers,
+}
 
 
 if __name__ == "__main__":

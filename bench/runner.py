@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 
 from bench.figures import Figure, render
@@ -14,16 +15,22 @@ from bench.machine import SEED, load_average, save
 from bench.page import write_page
 from sqlindex.errors import SqlindexError
 
-Run = Callable[[int | None], Iterable[Figure]]
+Run = Callable[..., Iterable[Figure]]
 
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """A benchmark: its module has `run(n)`, which yields figures."""
+    """A benchmark: its module has `run(n)`, which yields figures.
+
+    It may have a `render` of its own, and `on_save(n)` for what is saved besides the figures.
+
+    With `has_peers`, `run` takes `quick` and `only` (names of peers), too.
+    """
 
     module: str
     n_means: str
     summary: str
+    has_peers: bool = False
 
 
 BENCHMARKS = {
@@ -51,6 +58,15 @@ BENCHMARKS = {
     "scifact": Benchmark(
         "bench.bench_scifact", "queries", "retrieval quality, checked by an independent computation"
     ),
+    "quality": Benchmark(
+        "bench.bench_quality", "queries", "every judged set in every mode, beside saved values"
+    ),
+    "earlier": Benchmark(
+        "bench.bench_earlier", "chunks", "what earlier systems published, measured here"
+    ),
+    "peers": Benchmark(
+        "bench.bench_peers", "texts", "sqlindex beside seven other engines", has_peers=True
+    ),
 }
 
 
@@ -60,9 +76,15 @@ def main(arguments: Sequence[str]) -> int:
     Returns:
         0, 1 if a figure does not hold, 2 if it cannot run as asked.
     """
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
     benchmark = BENCHMARKS[options.name]
-    run: Run = import_module(benchmark.module).run
+    module = import_module(benchmark.module)
+    run: Run = module.run
+    if benchmark.has_peers:
+        run = partial(run, quick=options.quick, only=options.peer)
+    elif options.quick or options.peer:
+        parser.error("--quick and --peer are options of the benchmark peers")
     figures = []
     load = load_average()
     try:
@@ -76,8 +98,10 @@ def main(arguments: Sequence[str]) -> int:
             print(f"hint: {exc.hint}", file=sys.stderr)
         return 2
     if not options.json:
-        print(render(figures))
+        print(getattr(module, "render", render)(figures))
     if options.save:
+        if on_save := getattr(module, "on_save", None):
+            on_save(options.n)
         print(f"saved {save(options.name, options.n, figures, load)}", file=sys.stderr)
         write_page()
     return 1 if any(figure.holds is False for figure in figures) else 0
@@ -95,6 +119,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("name", choices=BENCHMARKS, metavar="NAME", help=", ".join(BENCHMARKS))
     parser.add_argument("--n", type=_positive, help="size; what it counts is said below")
+    parser.add_argument("--quick", action="store_true", help="peers: small, and two of them")
+    parser.add_argument(
+        "--peer", action="append", default=[], metavar="PEER", help="peers: only these (repeatable)"
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
     parser.add_argument(
         "--save",

@@ -1,0 +1,1 @@
+"""The same chunks, vectors and questions through sqlindex and its peers."""

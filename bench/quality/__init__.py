@@ -1,0 +1,1 @@
+"""Retrieval quality on every judged set: what is kept between runs, and the saved values of each query."""

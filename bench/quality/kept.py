@@ -1,0 +1,124 @@
+"""What a run keeps in the user's cache for the next one: results of sets, vectors of queries."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench.machine import ROOT, versions
+from bench.quality.sets import JudgedSet
+from sqlindex.evaluation.report import EvalReport
+from sqlindex.ports import Embedder
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+Runs = dict[str, dict[str, Any]]
+"""By name of the run: `mean`, `low` and `high` of nDCG@10, the other means, and each query's value and
+first relevant rank."""
+
+
+def cache_folder() -> Path:
+    """Where it is kept; the folder is made."""
+    import platformdirs
+
+    folder = Path(platformdirs.user_cache_dir("sqlindex", appauthor=False)) / "quality"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def code_digest() -> str:
+    """Of everything that may change a ranking: the package's code, its migrations, its libraries."""
+    digest = sha256(json.dumps(versions(), sort_keys=True).encode())
+    for folder, pattern in (("sqlindex", "*.py"), ("migrations", "*.sql")):
+        for path in sorted((ROOT / folder).rglob(pattern)):
+            digest.update(str(path.relative_to(ROOT)).encode() + path.read_bytes())
+    return digest.hexdigest()
+
+
+def kept_runs(one: JudgedSet, inputs: Sequence[object], evaluate: Callable[[], EvalReport]) -> Runs:
+    """The runs of a set: kept ones if the set and the inputs are the same, else made now.
+
+    Args:
+        inputs: what else decides the result; each is named by its `repr`.
+    """
+    digest = sha256(repr(inputs).encode())
+    for path in one.files:
+        digest.update(path.name.encode() + sha256(path.read_bytes()).digest())
+    key, path = digest.hexdigest(), cache_folder() / f"{one.name}.json"
+    if path.is_file():
+        kept = json.loads(path.read_text(encoding="utf-8"))
+        if kept["key"] == key:
+            return dict(kept["runs"])
+    runs = {run.name: _values(run) for run in evaluate().runs}
+    path.write_text(json.dumps({"key": key, "runs": runs}), encoding="utf-8")
+    return runs
+
+
+def _values(run: Any) -> dict[str, Any]:
+    bounds = run.bounds["nDCG@10"]
+    return {
+        "means": dict(run.mean),
+        "low": bounds.low,
+        "high": bounds.high,
+        "queries": {
+            query_id: [values["nDCG@10"], run.first_relevant[query_id]]
+            for query_id, values in run.by_query.items()
+        },
+    }
+
+
+class KeptQueryVectors:
+    """An embedder whose queries are embedded once and for all; documents are the index's to keep."""
+
+    def __init__(self, embedder: Embedder, name: str) -> None:
+        """Args:
+        name: of the set; each has a file of its own.
+        """
+        import numpy as np
+
+        self._embedder = embedder
+        mark = sha256(embedder.identity.encode()).hexdigest()[:16]
+        self._path = cache_folder() / f"{name}-queries-{mark}.npz"
+        self._is_new = False
+        self._vectors: dict[str, npt.NDArray[np.float32]] = {}
+        if self._path.is_file():
+            with np.load(self._path) as stored:
+                texts = json.loads(str(stored["texts"]))
+                self._vectors = dict(zip(texts, stored["vectors"], strict=True))
+
+    @property
+    def identity(self) -> str:
+        """The wrapped embedder's."""
+        return self._embedder.identity
+
+    @property
+    def dimensions(self) -> int:
+        """The wrapped embedder's."""
+        return self._embedder.dimensions
+
+    def embed_query(self, text: str) -> npt.NDArray[np.float32]:
+        """float32 of shape (dimensions,)."""
+        if text not in self._vectors:
+            self._vectors[text] = self._embedder.embed_query(text)
+            self._is_new = True
+        return self._vectors[text]
+
+    def embed_documents(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        """As the wrapped embedder does."""
+        return self._embedder.embed_documents(texts)
+
+    def save(self) -> None:
+        """Keep what was embedded."""
+        import numpy as np
+
+        if self._is_new:
+            np.savez(
+                self._path,
+                texts=np.array(json.dumps(list(self._vectors))),
+                vectors=np.stack(list(self._vectors.values())),
+            )
