@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from sqlindex.ports import Embedder
 
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
+_OUTPUT = click.Path(path_type=Path, dir_okay=False)
 _DEFAULT_MODEL = "minilm"
 
 
@@ -112,8 +113,8 @@ class _Depth(click.ParamType):  # type: ignore[type-arg]  # no generic class in 
 @click.option("--embedder", help="Model for semantic and hybrid; default minilm, or the index's.")
 @click.option("--limit-queries", type=click.IntRange(min=1), help="Only the first queries.")
 @at_option
-@click.option("--markdown", type=click.Path(path_type=Path), help="Also write the report here.")
-@click.option("--html", type=click.Path(path_type=Path), help="Also write it here, with plots.")
+@click.option("--markdown", type=_OUTPUT, help="Also write the report here.")
+@click.option("--html", type=_OUTPUT, help="Also write it here, with plots.")
 @json_option
 def command(
     folder: Path | None,
@@ -146,10 +147,20 @@ def command(
     """
     from sqlindex.evaluation.evaluate import evaluate, evaluate_runs
     from sqlindex.evaluation.options import EvalOptions
+    from sqlindex.evaluation.outputs import require_apart, saved_files
 
     if folder is None and not runs and db is None:
         db = _configured_index()
     _require_one_subject(folder, db, queries, qrels, runs, at, is_golden=is_golden)
+    configurations = _configurations(configs)
+    outputs = _named({"--markdown": markdown, "--html": html})
+    if save_runs is not None:
+        saved = saved_files(save_runs, configurations, modes or MODES, level)
+        outputs += [("--save-runs", path) for path in saved]
+    inputs = _named({"--queries": queries, "--qrels": qrels, "--baseline": baseline})
+    inputs += [("--run", path) for path in runs]
+    inputs = [(f"the file of {option}", path) for option, path in inputs]
+    require_apart(outputs, inputs + _kept_files(folder, db, configurations))
     options = EvalOptions(
         measures=measures or None,
         level=level,
@@ -163,7 +174,7 @@ def command(
     elif folder is None:
         assert db is not None
         judgements = _golden(db) if is_golden else _judgements(None, queries, qrels, name=db.stem)
-        report = _existing(db, judgements, modes, configs, embedder, at, options)
+        report = _existing(db, judgements, modes, configurations, embedder, at, options)
     else:
         wanted = modes or MODES
         needs_model = any(mode != "lexical" for mode in wanted)
@@ -175,7 +186,7 @@ def command(
                 index_path=db,
                 queries=queries,
                 qrels=qrels,
-                configurations=_configurations(configs),
+                configurations=configurations,
                 options=options,
                 progress=progress,
                 cancel=cancel,
@@ -205,6 +216,28 @@ def _require_one_subject(
         raise click.UsageError("--run measures saved runs, without the index of --db")
     if at is not None and (folder is not None or runs):
         raise click.UsageError("--at is for the index of --db, without a FOLDER")
+
+
+def _named(path_by_option: Mapping[str, Path | None]) -> list[tuple[str, Path]]:
+    return [(option, path) for option, path in path_by_option.items() if path is not None]
+
+
+def _kept_files(
+    folder: Path | None, db: Path | None, configurations: Sequence[Configuration]
+) -> list[tuple[str, Path]]:
+    """Files of the collection and of indexes, after what they are."""
+    from sqlindex.evaluation.beir import collection_files
+    from sqlindex.evaluation.collection_index import cache_folder
+    from sqlindex.evaluation.outputs import index_files
+
+    found = []
+    if folder is not None:
+        found = [("a file of the collection", path) for path in collection_files(folder)]
+        found += [("an index in the cache", path) for path in cache_folder().glob("*")]
+    if db is not None:
+        for path in dict.fromkeys([db, *(one.index_path(db) for one in configurations)]):
+            found += index_files(path)
+    return found
 
 
 def _configured_index() -> Path | None:
@@ -240,7 +273,7 @@ def _existing(
     db: Path,
     judgements: Judgements,
     modes: Sequence[Mode],
-    configs: Sequence[str],
+    configurations: Sequence[Configuration],
     embedder: str | None,
     at: str | None,
     options: EvalOptions,
@@ -266,7 +299,7 @@ def _existing(
             modes,
             embedder=_model(name) if needs_model else None,
             at=generation.number,
-            configurations=_configurations(configs),
+            configurations=configurations,
             options=options,
             progress=progress,
             cancel=cancel,
@@ -297,8 +330,8 @@ def _model(name: str | None) -> Embedder | None:
 
 
 def _tell(report: EvalReport, *, as_json: bool, markdown: Path | None, html: Path | None) -> None:
+    from sqlindex.evaluation.outputs import write_text
     from sqlindex.evaluation.render import render_markdown, render_table
-    from sqlindex.evaluation.trec import write_text
 
     for warning in report.warnings:
         print_message(f"warning: {warning}")

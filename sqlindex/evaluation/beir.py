@@ -104,6 +104,11 @@ def read_folder_judgements(
     )
 
 
+def collection_files(folder: Path) -> list[Path]:
+    """Every file that a collection could be read from, whether it is there or not."""
+    return [folder / name for name in (*CORPUS_FILES, *QUERIES_FILES, *QRELS_FILES)]
+
+
 def _require_folder(folder: Path) -> None:
     if not folder.is_dir():
         raise UsageError(f"there is no folder {folder}", hint=FORM_HINT)

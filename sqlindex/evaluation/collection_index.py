@@ -19,11 +19,16 @@ SOURCE = "corpus"
 """Name of the collection's source in its index."""
 
 
-def default_index_path(collection: JudgedCollection) -> Path:
-    """Where a collection's index is kept: the user's cache, by name and corpus; its folder is made."""
+def cache_folder() -> Path:
+    """Where the indexes of collections are kept, in the user's cache."""
     import platformdirs
 
-    cache = Path(platformdirs.user_cache_dir("sqlindex", appauthor=False)) / "eval"
+    return Path(platformdirs.user_cache_dir("sqlindex", appauthor=False)) / "eval"
+
+
+def default_index_path(collection: JudgedCollection) -> Path:
+    """Where a collection's index is kept, by name and corpus; its folder is made."""
+    cache = cache_folder()
     cache.mkdir(parents=True, exist_ok=True)
     return cache / f"{collection.name}-{collection.corpus_sha256[:8]}.db"
 

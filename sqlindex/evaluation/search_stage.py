@@ -9,14 +9,15 @@ from pathlib import Path
 from sqlindex.cancellation import CancelToken
 from sqlindex.errors import HeadMovedError, LexicalHistoryError, UsageError
 from sqlindex.evaluation.baseline import Baseline, require_ours
-from sqlindex.evaluation.configurations import DEFAULT_CONFIGURATION, Configuration
+from sqlindex.evaluation.configurations import Configuration
 from sqlindex.evaluation.judgements import Judgements
 from sqlindex.evaluation.naming import DocumentNames, document_of_chunk
+from sqlindex.evaluation.outputs import qrels_file, run_file, run_name
 from sqlindex.evaluation.query_vectors import QueryVectors
 from sqlindex.evaluation.report import Level, RunResult
 from sqlindex.evaluation.results import Judged, queries_to_run, result_of
 from sqlindex.evaluation.runs import run_queries
-from sqlindex.evaluation.trec import run_file, write_qrels, write_run
+from sqlindex.evaluation.trec import write_qrels, write_run
 from sqlindex.index import Index
 from sqlindex.indexing.report import Progress, ProgressSink
 from sqlindex.model.history import Generation
@@ -65,10 +66,6 @@ class SearchStage:
     cancel: CancelToken
     progress: ProgressSink
 
-    def run_name(self, configuration: Configuration, mode: Mode) -> str:
-        """The mode; after its configuration unless the default one is the only one."""
-        return mode if self._is_plain else f"{configuration.name}/{mode}"
-
     def require_new_runs(self) -> None:
         """Keep runs that were saved before: their files do not tell what they were made with.
 
@@ -78,7 +75,7 @@ class SearchStage:
         if self.save_runs is None:
             return
         for configuration, mode in product(self.configurations, self.modes):
-            path = run_file(self.save_runs, self.run_name(configuration, mode))
+            path = run_file(self.save_runs, run_name(self.configurations, configuration, mode))
             if path.exists():
                 raise UsageError(
                     f"{path} is there already, and a saved run is not written over",
@@ -102,7 +99,10 @@ class SearchStage:
                     self.baseline, judged, lambda name: names.has(judged.document_of(name))
                 )
             if self.save_runs is not None:
-                write_qrels(self.save_runs / self._qrels_name(configuration), judged.qrels)
+                write_qrels(
+                    qrels_file(self.save_runs, self.configurations, configuration, self.level),
+                    judged.qrels,
+                )
             try:
                 runs = tuple(
                     self._run(snapshot, names, judged, configuration, mode) for mode in self.modes
@@ -115,16 +115,6 @@ class SearchStage:
                     hint="evaluate again while nothing else writes to the index",
                 ) from exc
         return Found(configuration, generation, judged, names.unknown(judgements.qrels), runs)
-
-    @property
-    def _is_plain(self) -> bool:
-        return self.configurations == (DEFAULT_CONFIGURATION,)
-
-    def _qrels_name(self, configuration: Configuration) -> str:
-        """Documents are the same in every configuration, chunks are not."""
-        if self.level == "document" or self._is_plain:
-            return "qrels.txt"
-        return f"{configuration.name}-qrels.txt"
 
     def _judged(self, names: DocumentNames, judgements: Judgements) -> Judged:
         queries = queries_to_run(judgements, self.limit_queries)
@@ -146,7 +136,7 @@ class SearchStage:
         configuration: Configuration,
         mode: Mode,
     ) -> RunResult:
-        name = self.run_name(configuration, mode)
+        name = run_name(self.configurations, configuration, mode)
         finished = (
             self.configurations.index(configuration) * len(self.modes) + self.modes.index(mode)
         ) * len(judged.queries)

@@ -7,9 +7,10 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from sqlindex.errors import StorageError, UsageError
+from sqlindex.errors import UsageError
 from sqlindex.evaluation.judgements import Qrels
 from sqlindex.evaluation.lines import Lines
+from sqlindex.evaluation.outputs import write_text
 from sqlindex.evaluation.runs import Run
 
 _RUN_HINT = "a run has six columns: query id, Q0, document id, rank, score, name of the run"
@@ -46,11 +47,6 @@ def read_run(path: Path) -> Run:
             )
         scores[name] = score
     return run
-
-
-def run_file(folder: Path, name: str) -> Path:
-    """The file of a run: `configuration/mode` is `configuration-mode.run`."""
-    return folder / f"{name.replace('/', '-')}.run"
 
 
 def write_run(path: Path, rankings: Mapping[str, Sequence[str]], name: str) -> None:
@@ -102,18 +98,3 @@ def _lines(rows: Sequence[Sequence[str]]) -> str:
                     hint="save no runs of this index",
                 )
     return "".join("\t".join(row) + "\n" for row in rows)
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a file whole, its folder made if missing.
-
-    Raises:
-        StorageError: it cannot be written.
-    """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8", newline="\n")
-    except OSError as exc:
-        raise StorageError(
-            f"{path} cannot be written: {exc.strerror or exc}", hint="check the folder and the disk"
-        ) from exc

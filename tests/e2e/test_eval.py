@@ -750,3 +750,29 @@ def test_what_makes_no_sense_is_a_usage_error(
 ) -> None:
     monkeypatch.delenv("SQLINDEX_DB", raising=False)
     assert message in run_command(*arguments, exit_code=2)
+
+
+def test_the_command_writes_over_nothing_that_it_reads(tmp_path: Path) -> None:
+    folder = tmp_path / "tiny"
+    shutil.copytree(TINY, folder)
+    db, run = tmp_path / "i.db", tmp_path / "old" / "lexical.run"
+    lexical = (folder, "--mode", "lexical", "--db", db)
+    run_command(*lexical, "--save-runs", run.parent)
+    (tmp_path / "b.json").write_text(run_command(*lexical, "--json"))
+    before = {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
+    judged = ("--queries", folder / "queries.jsonl", "--qrels", folder / "qrels.tsv")
+    for arguments, message in (
+        ((*lexical, "--html", db), "which is the index"),
+        ((*lexical, "--html", f"{db}-lock"), "kept beside the index"),
+        (("--db", db, *judged, "--mode", "lexical", "--html", db), "which is the index"),
+        ((*lexical, "--html", folder / "queries.jsonl"), "a file of the collection"),
+        ((*lexical, "--save-runs", folder), "a file of the collection"),
+        (("--run", run, *judged, "--markdown", folder / "qrels.tsv"), "the file of --qrels"),
+        (("--run", run, *judged, "--markdown", run), "the file of --run"),
+        ((*lexical, "--baseline", run, "--save-runs", run.parent), "the file of --baseline"),
+        ((*lexical, "--baseline", tmp_path / "b.json", "--html", tmp_path / "b.json"), "baseline"),
+        ((*lexical, "--html", tmp_path / "x", "--markdown", tmp_path / "x"), "both write"),
+    ):
+        assert message in run_command(*arguments, exit_code=2)
+    after = {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
+    assert after == before
