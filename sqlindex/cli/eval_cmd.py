@@ -35,7 +35,7 @@ class _Depth(click.ParamType):  # type: ignore[type-arg]  # no generic class in 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> int:
         if value == "all":
             return 0
-        if not value.isdecimal() or int(value) < 1:
+        if not (value.isascii() and value.isdecimal()) or int(value) < 1:
             self.fail(f"{value!r} is not a number from 1 on, or 'all'", param, ctx)
         return int(value)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from sqlindex.config import ChunkConfig, IndexConfig, SearchConfig
 from sqlindex.errors import UsageError
+from sqlindex.evaluation.lines import finite, integer
 
 _CHUNK_SETTINGS = {one.name: one for one in fields(ChunkConfig)}
 _SEARCH_SETTINGS = {
@@ -81,13 +82,13 @@ def parse_configuration(text: str) -> Configuration:
                 hint=f"one of {', '.join([*_CHUNK_SETTINGS, *_SEARCH_SETTINGS])}",
             )
         settings[key] = value
-        try:
-            group[key] = float(value) if known.type == "float" else int(value)
-        except ValueError:
+        number = finite(value) if known.type == "float" else integer(value)
+        if number is None:
             raise UsageError(
                 f"configuration {name!r}: {key} is {value!r}, not a number",
                 hint=f"the default is {known.default}",
-            ) from None
+            )
+        group[key] = number
     try:
         return Configuration(
             name, replace(ChunkConfig(), **chunks), replace(SearchConfig(), **search), settings

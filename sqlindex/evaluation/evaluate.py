@@ -16,7 +16,7 @@ from sqlindex.evaluation.configurations import (
     Configuration,
     require_different,
 )
-from sqlindex.evaluation.foreign_runs import foreignness
+from sqlindex.evaluation.foreign_runs import foreignness, require_shared_query
 from sqlindex.evaluation.judgements import Judgements
 from sqlindex.evaluation.measures import MEASURES, SUFFICIENT_MEASURES, cutoff_of, measure_run
 from sqlindex.evaluation.options import EvalOptions
@@ -164,7 +164,8 @@ def evaluate_runs(
         options: level `document`, and no `save_runs`.
 
     Raises:
-        UsageError: a file is missing or malformed, two have one name, or an option does not apply.
+        UsageError: a file is missing or malformed, two have one name, one has no query of the
+            judgements, or an option does not apply.
     """
     wanted = options or EvalOptions()
     names = [path.stem for path in files]
@@ -185,6 +186,8 @@ def evaluate_runs(
     )
     baseline = _baseline(wanted, judgements)
     read = {name: read_run(path) for path, name in zip(files, names, strict=True)}
+    for name, run in read.items():
+        require_shared_query(name, run, judgements.queries)
     runs = []
     for name, run in read.items():
         answers = {query_id: Answer.saved(scores) for query_id, scores in run.items()}
@@ -263,9 +266,12 @@ def _baseline(options: EvalOptions, judgements: Judgements) -> Baseline | None:
     """The baseline, read before anything is indexed or searched."""
     if options.baseline is None:
         return None
-    return read_baseline(
+    baseline = read_baseline(
         options.baseline, level=options.level, qrels_sha256=judgements.qrels_sha256
     )
+    if baseline.run is not None:
+        require_shared_query(baseline.name, baseline.run, judgements.queries)
+    return baseline
 
 
 def _measures(options: EvalOptions, judgements: Judgements, depth: int | None) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable
 
+from sqlindex.errors import UsageError
 from sqlindex.evaluation.runs import Run
 
 
@@ -23,6 +24,23 @@ def foreignness(
     if not any(map(is_known, names)):
         return f"none of its documents is known to {known_by}" + _example(names)
     return ""
+
+
+def require_shared_query(name: str, run: Run, queries: Container[str]) -> None:
+    """Refuse a run of other queries; an empty one may be a system that finds nothing.
+
+    Args:
+        name: of the run, for the error.
+        queries: ids of all queries of the collection, measured or not.
+
+    Raises:
+        UsageError: it has queries, and the collection none of them.
+    """
+    if run and not any(query_id in queries for query_id in run):
+        raise UsageError(
+            f"{name} has no query of the collection{_example(run)}",
+            hint="measure a run of the same queries, under the same ids",
+        )
 
 
 def _example(names: Iterable[str]) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
+import re
 import zlib
 from collections.abc import Container, Iterator, Mapping
 from hashlib import sha256
@@ -16,6 +18,11 @@ FORM_HINT = (
     "a judged collection is a folder with corpus.jsonl[.gz], queries.jsonl or queries.tsv, and "
     "qrels.tsv (or qrels/test.tsv)"
 )
+
+
+# Python's own readers also take `1_0`, other scripts' digits, and words.
+_INTEGER = re.compile(r"[+-]?[0-9]{1,100}")
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
 class Lines:
@@ -101,8 +108,11 @@ class Lines:
 
 
 def integer(written: str) -> int | None:
-    """The integer that is written there, or None."""
-    try:
-        return int(written)
-    except ValueError:
-        return None
+    """The integer that is written there in ASCII digits, or None."""
+    return int(written) if _INTEGER.fullmatch(written.strip()) else None
+
+
+def finite(written: str) -> float | None:
+    """The finite number that is written there in ASCII digits, or None."""
+    value = float(written) if _NUMBER.fullmatch(written.strip()) else math.nan
+    return value if math.isfinite(value) else None

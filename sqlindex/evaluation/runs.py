@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from struct import Struct
 
 from sqlindex.analysis.terms import document_terms, query_terms
 from sqlindex.cancellation import NEVER, CancelToken
@@ -19,13 +20,26 @@ DEFAULT_DEPTH = 100
 REPEATS_DEPTH = 10
 """Chunks that are looked at for documents that come again."""
 
+_FLOAT32 = Struct("<f")
+
 Run = Mapping[str, Mapping[str, float]]
 """Scores by query id and document (or chunk); a higher score stands before a lower one."""
 
 
 def ranking_of(scores: Mapping[str, float]) -> tuple[str, ...]:
-    """Names by descending score, equal scores by descending name, as trec_eval orders them."""
-    return tuple(sorted(scores, key=lambda name: (scores[name], name), reverse=True))
+    """Names by descending score, equal scores by descending name, as trec_eval orders them.
+
+    As there, scores are equal if they are so in single precision (float32).
+    """
+    return tuple(sorted(scores, key=lambda name: (_single(scores[name]), name), reverse=True))
+
+
+def _single(score: float) -> float:
+    try:
+        rounded: float = _FLOAT32.unpack(_FLOAT32.pack(score))[0]
+    except OverflowError:
+        return math.copysign(math.inf, score)
+    return rounded
 
 
 @dataclass(frozen=True, slots=True)

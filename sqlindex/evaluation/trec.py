@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from sqlindex.errors import UsageError
 from sqlindex.evaluation.judgements import Qrels
-from sqlindex.evaluation.lines import Lines
+from sqlindex.evaluation.lines import Lines, finite
 from sqlindex.evaluation.outputs import write_text
 from sqlindex.evaluation.runs import Run
 
@@ -34,11 +33,8 @@ def read_run(path: Path) -> Run:
         if len(columns) != 6:
             raise lines.error(f"{len(columns)} columns instead of 6", hint=_RUN_HINT)
         query_id, _, name, _, written, _ = columns
-        try:
-            score = float(written)
-        except ValueError:
-            score = math.nan
-        if not math.isfinite(score):
+        score = finite(written)
+        if score is None:
             raise lines.error(f"the score {written!r} is no finite number", hint=_RUN_HINT)
         scores = run.setdefault(query_id, {})
         if name in scores:

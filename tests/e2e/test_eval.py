@@ -649,7 +649,7 @@ def test_a_baseline_of_another_index_is_refused(tmp_path: Path) -> None:
     path = saved_index(tmp_path / "i.db")
     wrong = {
         "none of its documents is known to the index, for example 'notes/a'": "q Q0 notes/a 1 1 x\n",
-        "none of its queries is measured, for example 'x'": "x Q0 c 1 1 x\n",
+        "has no query of the collection, for example 'x'": "x Q0 c 1 1 x\n",
         "none of its queries is measured": "",
     }
     for message, line in wrong.items():
@@ -673,6 +673,19 @@ def test_a_saved_run_of_other_documents_gives_a_warning(tmp_path: Path) -> None:
     told = "none of its documents is known to the qrels, for example 'x'"
     assert report.warnings == (f"theirs: {told}", f"theirs.run: {told}")
     assert f"- warning: theirs: {told}" in render_markdown(report)
+
+
+def test_a_run_without_a_query_of_the_collection_is_refused(tmp_path: Path) -> None:
+    ours, theirs = tmp_path / "ours.run", tmp_path / "theirs.run"
+    ours.write_text("q Q0 b 1 1 x\n")
+    theirs.write_text("s Q0 b 1 1 x\n")
+    with pytest.raises(UsageError, match="theirs has no query of the collection, for example 's'"):
+        evaluate_runs([ours, theirs], JUDGED)
+    with pytest.raises(UsageError, match=r"theirs\.run has no query of the collection"):
+        evaluate_runs([ours], JUDGED, options=EvalOptions(baseline=theirs))
+    theirs.write_text("")
+    (warning,) = evaluate_runs([theirs], JUDGED).warnings
+    assert warning == "theirs: none of its queries is measured"
 
 
 def test_texts_are_read_as_their_type_says(tmp_path: Path) -> None:
@@ -742,6 +755,8 @@ def test_the_command_without_the_model_says_what_to_do(
         ([str(TINY), "--measure", "f1"], "'f1' is no measure"),
         ([str(TINY), "--config", "x"], "configuration 'x' has no name"),
         ([str(TINY), "--depth", "0"], "'0' is not a number from 1 on"),
+        ([str(TINY), "--depth", "\u0661"], "is not a number from 1 on"),
+        ([str(TINY), "--config", "x=target_chars=4_0"], "target_chars is '4_0', not a number"),
         ([str(TINY), "--run", __file__], "columns instead of 6"),
     ],
 )

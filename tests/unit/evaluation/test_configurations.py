@@ -47,7 +47,7 @@ def test_only_another_cut_needs_another_index() -> None:
         ("a=target_chars=4.5", "target_chars is '4.5', not a number"),
         ("a=target_chars=400,target_chars=500", "'target_chars' twice"),
         ("a=target_chars=4", "target_chars must be at least 40"),
-        ("a=title_weight=nan", "title_weight must be a number"),
+        ("a=title_weight=nan", "title_weight is 'nan', not a number"),
     ],
 )
 def test_what_is_wrong_is_named(text: str, message: str) -> None:

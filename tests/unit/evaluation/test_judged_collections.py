@@ -137,6 +137,8 @@ def test_queries_say_their_classes_and_what_suffices(tmp_path: Path) -> None:
         ("queries", '{"id": "q"}\n', r"queries\.jsonl, line 1: the field 'text' is missing"),
         ("qrels", _HEADER + "q d 1\n", r"qrels\.tsv, line 2: 3 columns"),
         ("qrels", _HEADER + "q\td\thigh\n", r"line 2: the grade 'high' is not an integer"),
+        ("qrels", _HEADER + "q\td\t1_0\n", r"line 2: the grade '1_0' is not an integer"),
+        ("qrels", _HEADER + "q\td\t\u0661\n", r"line 2: the grade '\u0661' is not an integer"),
         ("qrels", _HEADER + "x\td\t1\n", r"line 2: no query has the id 'x'"),
         ("qrels", _HEADER + "q\td\t1\nq\td\t2\n", r"line 3: .* have the grade 1 already"),
         ("qrels", _HEADER + "q\td\t0\n", r"qrels\.tsv, line 2: no document is relevant"),

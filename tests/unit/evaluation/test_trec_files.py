@@ -43,6 +43,9 @@ def test_runs_of_other_tools_have_spaces_and_any_order(tmp_path: Path) -> None:
         ("q Q0 a 1 2", "line 2: 5 columns instead of 6"),
         ("q Q0 a 1 high x", "line 2: the score 'high'"),
         ("q Q0 a 1 nan x", "line 2: the score 'nan'"),
+        ("q Q0 a 1 1e999 x", "line 2: the score '1e999'"),
+        ("q Q0 a 1 1_0 x", "line 2: the score '1_0'"),
+        ("q Q0 a 1 \u0661 x", "line 2: the score '\u0661'"),
         ("q Q0 d 1 2 x", "line 2: document 'd' is ranked twice for query 'q'"),
     ],
 )
@@ -50,6 +53,21 @@ def test_a_malformed_run_is_named_with_its_line(tmp_path: Path, line: str, messa
     (tmp_path / "a.run").write_text(f"q Q0 d 1 9 x\n{line}\n")
     with pytest.raises(UsageError, match=rf"a\.run, {message}"):
         read_run(tmp_path / "a.run")
+
+
+def test_scores_are_compared_in_single_precision_as_trec_eval_does() -> None:
+    ir_measures = pytest.importorskip("ir_measures")
+    for relevant, run in (
+        ("b", {"a": 1.000_000_01, "b": 1.0}),
+        ("b", {"a": 1e300, "b": 1e200}),
+        ("b", {"b": 1e-50, "a": 0.0}),
+        ("a", {"b": -1e300, "a": 1.0}),
+        ("a", {"a": 1.000_001, "b": 1.0}),
+    ):
+        assert ranking_of(run)[0] == relevant
+        assert ir_measures.calc_aggregate([ir_measures.RR], {"q": {relevant: 1}}, {"q": run}) == {
+            ir_measures.RR: 1.0
+        }
 
 
 def test_qrels_have_no_grade_below_zero(tmp_path: Path) -> None:
