@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from sqlindex.cli.interrupts import cancelled_by_signals
 from sqlindex.cli.options import at_option, embedder_name, json_option
@@ -152,6 +153,18 @@ def command(
     if folder is None and not runs and db is None:
         db = _configured_index()
     _require_one_subject(folder, db, queries, qrels, runs, at, is_golden=is_golden)
+    if runs:
+        source = click.get_current_context().get_parameter_source
+        _require_no_search(
+            {
+                "--mode": bool(modes),
+                "--config": bool(configs),
+                "--embedder": embedder is not None,
+                "--depth": source("depth") is ParameterSource.COMMANDLINE,
+                "--level": level != "document",
+                "--save-runs": save_runs is not None,
+            }
+        )
     configurations = _configurations(configs)
     outputs = _named({"--markdown": markdown, "--html": html})
     if save_runs is not None:
@@ -216,6 +229,14 @@ def _require_one_subject(
         raise click.UsageError("--run measures saved runs, without the index of --db")
     if at is not None and (folder is not None or runs):
         raise click.UsageError("--at is for the index of --db, without a FOLDER")
+
+
+def _require_no_search(is_given_by_option: Mapping[str, bool]) -> None:
+    given = [option for option, is_given in is_given_by_option.items() if is_given]
+    if given:
+        raise click.UsageError(
+            f"--run measures saved rankings of documents as they are; leave out {', '.join(given)}"
+        )
 
 
 def _named(path_by_option: Mapping[str, Path | None]) -> list[tuple[str, Path]]:

@@ -6,10 +6,12 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from sqlindex.errors import UsageError
 from sqlindex.evaluation.compare import compare
 from sqlindex.evaluation.foreign_runs import foreignness
+from sqlindex.evaluation.lines import shown
 from sqlindex.evaluation.measures import measure_run
 from sqlindex.evaluation.report import SCHEMA, Comparison, Level, RunResult, Values
 from sqlindex.evaluation.results import Judged
@@ -58,6 +60,8 @@ def read_baseline(path: Path, *, level: Level, qrels_sha256: str) -> Baseline:
         return Baseline(path.name, read_run(path))
     try:
         report = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(report, dict):
+            raise TypeError("it is no JSON object")
         if report["schema"] != SCHEMA:
             raise UsageError(
                 f"{path} has schema {report['schema']}, not {SCHEMA}",
@@ -68,10 +72,34 @@ def read_baseline(path: Path, *, level: Level, qrels_sha256: str) -> Baseline:
                 f"{path} was measured with other judgements, or on the other level",
                 hint="compare reports of the same qrels, or saved runs",
             )
-        saved = (SavedRun(run["name"], run["mode"], run["by_query"]) for run in report["runs"])
-        return Baseline(path.name, None, tuple(saved))
-    except (OSError, ValueError, KeyError, TypeError) as exc:
-        raise UsageError(f"{path} is no report of an evaluation: {exc}", hint=_HINT) from exc
+        return Baseline(path.name, None, tuple(map(_saved_run, report["runs"])))
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as exc:
+        problem = f"it has no {exc}" if isinstance(exc, KeyError) else str(exc)
+        raise UsageError(f"{path} is no report of an evaluation: {problem}", hint=_HINT) from exc
+
+
+def _saved_run(run: Mapping[str, Any]) -> SavedRun:
+    """A run of a report.
+
+    Raises:
+        KeyError, TypeError, ValueError: it is none.
+    """
+    name, mode, by_query = run["name"], run["mode"], run["by_query"]
+    if not isinstance(name, str) or not isinstance(mode, str | None):
+        raise TypeError(f"a run has the name {shown(name)} and the mode {shown(mode)}")
+    if not isinstance(by_query, dict):
+        raise TypeError(f"the values of {name} are {shown(by_query)}")
+    for query_id, values in by_query.items():
+        if not isinstance(values, dict):
+            raise TypeError(f"the values of query {query_id!r} are {shown(values)}")
+        for measure, value in values.items():
+            if value is None:
+                continue
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                raise TypeError(f"{measure} of query {query_id!r} is {shown(value)}, not a number")
+            if not 0 <= round(value, 6) <= 1:
+                raise ValueError(f"{measure} of query {query_id!r} is {value}, not within 0..1")
+    return SavedRun(name, mode, by_query)
 
 
 def require_ours(baseline: Baseline, judged: Judged, is_known: Callable[[str], bool]) -> None:

@@ -109,6 +109,22 @@ def collection_files(folder: Path) -> list[Path]:
     return [folder / name for name in (*CORPUS_FILES, *QUERIES_FILES, *QRELS_FILES)]
 
 
+def files_left_unread(
+    folder: Path, *, queries: Path | None = None, qrels: Path | None = None
+) -> tuple[str, ...]:
+    """Which file was read where a collection has several of a kind: one sentence for each kind.
+
+    Args:
+        queries, qrels: read instead of the folder's.
+    """
+    told = []
+    for names, instead in ((CORPUS_FILES, None), (QUERIES_FILES, queries), (QRELS_FILES, qrels)):
+        first, *others = [name for name in names if (folder / name).is_file()] or [""]
+        if others and instead is None:
+            told.append(f"{folder} has several of a kind: {first} is read, not {', '.join(others)}")
+    return tuple(told)
+
+
 def _require_folder(folder: Path) -> None:
     if not folder.is_dir():
         raise UsageError(f"there is no folder {folder}", hint=FORM_HINT)

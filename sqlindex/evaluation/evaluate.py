@@ -9,7 +9,7 @@ from sqlindex.cancellation import NEVER, CancelToken
 from sqlindex.errors import EmbedderRequiredError, UsageError
 from sqlindex.evaluation.assemble import assembled_report
 from sqlindex.evaluation.baseline import Baseline, read_baseline
-from sqlindex.evaluation.beir import read_collection
+from sqlindex.evaluation.beir import files_left_unread, read_collection
 from sqlindex.evaluation.collection_index import bring_up_to_date, default_index_path
 from sqlindex.evaluation.configurations import (
     DEFAULT_CONFIGURATION,
@@ -91,7 +91,13 @@ def evaluate(
         stage.search(Path(fact.path), configuration)
         for fact, configuration in zip(facts, configurations, strict=True)
     ]
-    return _report(stage, found, facts, corpus_sha256=collection.corpus_sha256)
+    return _report(
+        stage,
+        found,
+        facts,
+        corpus_sha256=collection.corpus_sha256,
+        warnings=files_left_unread(folder, queries=queries, qrels=qrels),
+    )
 
 
 def evaluate_index(
@@ -295,6 +301,7 @@ def _report(
     facts: Sequence[IndexFacts],
     *,
     corpus_sha256: str | None,
+    warnings: tuple[str, ...] = (),
 ) -> EvalReport:
     return assembled_report(
         stage.judgements,
@@ -307,4 +314,5 @@ def _report(
         unknown=found[0].unknown_judged,
         corpus_sha256=corpus_sha256,
         query_embedding=None if stage.vectors is None else stage.vectors.report(),
+        warnings=warnings,
     )

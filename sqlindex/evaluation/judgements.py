@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from sqlindex.evaluation.lines import FORM_HINT, Lines, integer
+from sqlindex.errors import UsageError
+from sqlindex.evaluation.lines import FORM_HINT, Lines, columns, integer, shown
 
 MAX_GRADE = 20
 """2^grade − 1 is a gain that trec_eval keeps a table of."""
@@ -106,7 +107,7 @@ def _queries_of_json(lines: Lines) -> dict[str, JudgedQuery]:
         query_id = lines.id_of(fields, queries)
         answerable = fields.get("answerable", True)
         if not isinstance(answerable, bool):
-            raise lines.error(f"the field 'answerable' is {answerable!r}, not true or false")
+            raise lines.error(f"the field 'answerable' is {shown(answerable)}, not true or false")
         classes = _classes(lines, fields)
         if not answerable and not classes:
             classes = (lines.text_of(fields, "kind", default=NO_ANSWER),)
@@ -127,7 +128,7 @@ def _classes(lines: Lines, fields: Mapping[str, object]) -> tuple[str, ...]:
     else:
         given = fields.get("classes", [])
     if not isinstance(given, list) or not all(isinstance(name, str) and name for name in given):
-        raise lines.error(f"the classes are {given!r}, not texts that are not empty")
+        raise lines.error(f"the classes are {shown(given)}, not texts that are not empty")
     return tuple(dict.fromkeys(given))
 
 
@@ -139,7 +140,7 @@ def _sufficient(lines: Lines, fields: Mapping[str, object]) -> SufficientSets:
     ):
         return tuple(dict.fromkeys(frozenset(one) for one in given))
     raise lines.error(
-        f"the field 'sufficient' is {given!r}",
+        f"the field 'sufficient' is {shown(given)}",
         hint='a list of lists of document ids, none empty: [["a", "b"], ["c"]] means a and b, or c',
     )
 
@@ -187,18 +188,18 @@ def _grades(lines: Lines, queries: Mapping[str, JudgedQuery]) -> dict[str, dict[
             )
         judged[document_id] = grade
     if not any(is_answered(grades, query_id) for query_id in grades):
-        raise lines.error("no document is relevant", hint=FORM_HINT)
+        raise UsageError(f"{lines.path} has no relevant document", hint=FORM_HINT)
     return grades
 
 
 def _columns(lines: Lines, line: str) -> tuple[str, str, str]:
-    columns = line.split("\t")
-    if len(columns) == 3:
-        return columns[0], columns[1], columns[2]
-    columns = [column.strip() for column in columns] if len(columns) == 4 else line.split()
-    if len(columns) == 4:
-        return columns[0], columns[2], columns[3]
+    cells = line.split("\t")
+    if len(cells) == 3:
+        return cells[0], cells[1], cells[2]
+    cells = [cell.strip() for cell in cells] if len(cells) == 4 else line.split()
+    if len(cells) == 4:
+        return cells[0], cells[2], cells[3]
     raise lines.error(
-        f"{len(columns)} columns",
+        columns(len(cells)),
         hint="qrels have query id, document id and grade, parted by tabs; or TREC's four columns",
     )

@@ -57,7 +57,8 @@ class Lines:
                         yield text.rstrip("\r\n")
         except (OSError, EOFError, zlib.error) as exc:
             raise UsageError(
-                f"{self.path} cannot be read: {exc}", hint="check the file, or fetch it again"
+                f"{self.path} cannot be read: {getattr(exc, 'strerror', None) or exc}",
+                hint="check the file, or fetch it again",
             ) from exc
 
     def objects(self) -> Iterator[dict[str, object]]:
@@ -91,7 +92,7 @@ class Lines:
         """A field of a line's object that is a text."""
         value = fields.get(name, default)
         if not isinstance(value, str):
-            found = f"is {value!r}, not a text" if name in fields else "is missing"
+            found = f"is {shown(value)}, not a text" if name in fields else "is missing"
             raise self.error(f"the field {name!r} {found}")
         try:
             value.encode()
@@ -105,6 +106,16 @@ class Lines:
 
     def _open(self) -> BufferedIOBase:
         return gzip.open(self.path) if self.path.suffix == ".gz" else self.path.open("rb")
+
+
+def shown(value: object) -> str:
+    """A value of a JSON file as it is written there."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def columns(count: int) -> str:
+    """`1 column`, `2 columns`."""
+    return f"{count} column" if count == 1 else f"{count} columns"
 
 
 def integer(written: str) -> int | None:

@@ -42,7 +42,8 @@ _NAME_BY_SPELLING = {
     "sufficient-hit": "sufficient-hit",
     "sufficient-rr": "sufficient-RR",
 }
-_SPELLING = re.compile(r"(.*?)(?:[@.-]?([0-9]{1,6}))?", re.DOTALL)
+_SPELLING = re.compile(r"(.*?)(?:[@.-]?([0-9]+))?", re.DOTALL)
+_CUTOFF_DIGITS = 6
 _NEEDS_CUTOFF = {"P", "R", "hit", "sufficient-hit"}
 _TAKES_NO_CUTOFF = {"sufficient-RR"}
 _MEASURE_HINT = (
@@ -94,6 +95,11 @@ def parse_measure(text: str) -> str:
     cutoff = (written[2] or "").lstrip("0")
     if written[2] is not None and (not cutoff or name in _TAKES_NO_CUTOFF):
         raise UsageError(f"measure {text!r} cannot have that cutoff", hint=_MEASURE_HINT)
+    if len(cutoff) > _CUTOFF_DIGITS:
+        raise UsageError(
+            f"the cutoff of measure {text!r} has more than {_CUTOFF_DIGITS} digits",
+            hint=_MEASURE_HINT,
+        )
     if not cutoff and name in _NEEDS_CUTOFF:
         raise UsageError(f"measure {text!r} needs a cutoff", hint=_MEASURE_HINT)
     return f"{name}@{cutoff}" if cutoff else name

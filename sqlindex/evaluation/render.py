@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Sequence
 
 from sqlindex.evaluation.report import EvalReport
@@ -60,5 +61,6 @@ def _aligned(table: Table) -> list[str]:
 
 def _escaped(text: str) -> str:
     """Text that Markdown takes as it is: queries are anybody's."""
-    line = " ".join(text.split())
+    words = " ".join(text.split())
+    line = "".join(c if unicodedata.category(c) != "Cc" else f"\\x{ord(c):02x}" for c in words)
     return re.sub(r"([\\`*_\[\]<>|&#~])", r"\\\1", line)

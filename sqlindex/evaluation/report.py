@@ -265,7 +265,8 @@ class EvalReport:
         query_embedding: None without a mode that needs vectors.
         versions: of this package, Python, SQLite and the packages that shape the figures.
         seed, rounds: of the bootstrap and the randomisation test.
-        warnings: saved runs that seem to belong to other queries or documents.
+        warnings: saved runs that seem to belong to other queries or documents, and which of several
+            files of a collection was read.
     """
 
     collection: str

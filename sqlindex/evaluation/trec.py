@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sqlindex.errors import UsageError
 from sqlindex.evaluation.judgements import Qrels
-from sqlindex.evaluation.lines import Lines, finite
+from sqlindex.evaluation.lines import Lines, columns, finite
 from sqlindex.evaluation.outputs import write_text
 from sqlindex.evaluation.runs import Run
 
@@ -29,10 +29,10 @@ def read_run(path: Path) -> Run:
     lines = Lines(path)
     run: _Numbered = {}
     for line in lines:
-        columns = line.split("\t") if line.count("\t") == 5 else line.split()
-        if len(columns) != 6:
-            raise lines.error(f"{len(columns)} columns instead of 6", hint=_RUN_HINT)
-        query_id, _, name, _, written, _ = columns
+        cells = line.split("\t") if line.count("\t") == 5 else line.split()
+        if len(cells) != 6:
+            raise lines.error(f"{columns(len(cells))} instead of 6", hint=_RUN_HINT)
+        query_id, _, name, _, written, _ = cells
         score = finite(written)
         if score is None:
             raise lines.error(f"the score {written!r} is no finite number", hint=_RUN_HINT)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
 import os
@@ -21,6 +22,7 @@ from sqlindex.errors import (
     LexicalHistoryError,
     UsageError,
 )
+from sqlindex.evaluation.baseline import read_baseline
 from sqlindex.evaluation.beir import read_collection
 from sqlindex.evaluation.collection_index import default_index_path
 from sqlindex.evaluation.configurations import parse_configuration
@@ -190,6 +192,17 @@ def test_a_report_is_json_a_table_and_markdown(tmp_path: Path) -> None:
     assert f"`{report.qrels_sha256}`" in page
     for run in report.runs:
         assert f"| {run.name} | {run.mean['nDCG@10']:.4f} (" in page
+
+
+def test_markdown_has_no_control_characters(tmp_path: Path) -> None:
+    folder = tmp_path / "tiny"
+    shutil.copytree(TINY, folder)
+    line = {"id": "n", "text": "zzz", "answerable": False, "class": "a\x1b[31mb\x07c\x9b"}
+    with (folder / "queries.jsonl").open("a") as queries:
+        queries.write(json.dumps(line) + "\n")
+    page = render_markdown(evaluate(folder, ["lexical"], index_path=tmp_path / "i.db"))
+    assert r"a\\x1b\[31mb\\x07c\\x9b" in page
+    assert not {"\x1b", "\x07", "\x9b"} & set(page)
 
 
 def test_progress_names_the_phases_in_turn(tmp_path: Path) -> None:
@@ -408,6 +421,46 @@ def test_a_report_is_a_baseline_of_the_next(tmp_path: Path) -> None:
     assert {delta.difference for delta in same.deltas} == {0.0}
     assert (only.before, only.after) == ("first.json: lexical", "semantic")
     assert only.differences == modes.differences
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"MRR": math.nan}, "MRR of query 'q1' is nan, not within 0..1"),
+        ({"MRR": math.inf}, "MRR of query 'q1' is inf, not within 0..1"),
+        ({"MRR": 10**400}, "not within 0..1"),
+        ({"MRR": "high"}, "MRR of query 'q1' is \"high\", not a number"),
+        ({"MRR": True}, "MRR of query 'q1' is true, not a number"),
+        (None, "the values of query 'q1' are null"),
+    ],
+)
+def test_a_report_with_other_values_than_measures_is_no_baseline(
+    tmp_path: Path, values: object, message: str
+) -> None:
+    qrels_sha256 = read_collection(TINY).judgements.qrels_sha256
+    run = {"name": "lexical", "mode": "lexical", "by_query": {"q1": values}}
+    report = {"schema": 2, "qrels_sha256": qrels_sha256, "level": "document", "runs": [run]}
+    baseline = tmp_path / "b.json"
+    baseline.write_text(json.dumps(report))
+    with pytest.raises(UsageError, match="is no report of an evaluation") as caught:
+        read_baseline(baseline, level="document", qrels_sha256=qrels_sha256)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ['{"a":' * 100_000, '{"schema": 2}', '{"schema": 2', "{}"])
+def test_what_is_no_report_is_no_baseline(tmp_path: Path, text: str) -> None:
+    (tmp_path / "b.json").write_text(text)
+    with pytest.raises(UsageError, match="is no report of an evaluation"):
+        read_baseline(tmp_path / "b.json", level="document", qrels_sha256="")
+
+
+def test_a_report_says_which_of_several_files_was_read(tmp_path: Path) -> None:
+    folder = tmp_path / "tiny"
+    shutil.copytree(TINY, folder)
+    (folder / "corpus.jsonl.gz").write_bytes(gzip.compress((folder / "corpus.jsonl").read_bytes()))
+    report = evaluate(folder, ["lexical"], index_path=tmp_path / "i.db")
+    told = f"{folder} has several of a kind: corpus.jsonl.gz is read, not corpus.jsonl"
+    assert report.warnings == (told,)
 
 
 def part_of_scifact(data: Path, folder: Path) -> Path:
@@ -758,6 +811,15 @@ def test_the_command_without_the_model_says_what_to_do(
         ([str(TINY), "--depth", "\u0661"], "is not a number from 1 on"),
         ([str(TINY), "--config", "x=target_chars=4_0"], "target_chars is '4_0', not a number"),
         ([str(TINY), "--run", __file__], "columns instead of 6"),
+        ([str(TINY), "--run", __file__, "--mode", "lexical"], "leave out --mode"),
+        ([str(TINY), "--run", __file__, "--config", "x="], "leave out --config"),
+        ([str(TINY), "--run", __file__, "--embedder", "minilm"], "leave out --embedder"),
+        ([str(TINY), "--run", __file__, "--depth", "100"], "leave out --depth"),
+        (
+            [str(TINY), "--run", __file__, "--level", "chunk", "--save-runs", "x"],
+            "leave out --level, --save-runs",
+        ),
+        ([str(TINY), "--measure", "ndcg@999999999"], "more than 6 digits"),
     ],
 )
 def test_what_makes_no_sense_is_a_usage_error(

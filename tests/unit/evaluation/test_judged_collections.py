@@ -129,6 +129,11 @@ def test_queries_say_their_classes_and_what_suffices(tmp_path: Path) -> None:
         ("corpus", "[1]\n", r"line 1: not a JSON object"),
         ("corpus", '{"title": "no id", "text": "x"}\n', r"line 1: the field '_id' is missing"),
         ("corpus", '{"id": 7, "text": "x"}\n', r"line 1: the field 'id' is 7, not a text"),
+        ("corpus", '{"id": null, "text": "x"}\n', r"line 1: the field 'id' is null, not a text"),
+        ("queries", '{"id": "q", "text": "", "answerable": null}\n', r"'answerable' is null, not"),
+        ("queries", '{"id": "q", "text": "", "classes": [null]}\n', r"classes are \[null\]"),
+        ("qrels", "", r"qrels\.tsv has no relevant document"),
+        ("qrels", "q\n", r"qrels\.tsv, line 1: 1 column$"),
         ("corpus", '{"id": "", "text": "x"}\n', r"line 1: the id '' is empty"),
         ("corpus", '{"id": "d"}\n', r"line 1: the field 'text' is missing"),
         ("corpus", '{"id": "d", "text": "\\ud800"}\n', r"line 1: .* lone surrogate"),
@@ -141,10 +146,10 @@ def test_queries_say_their_classes_and_what_suffices(tmp_path: Path) -> None:
         ("qrels", _HEADER + "q\td\t\u0661\n", r"line 2: the grade '\u0661' is not an integer"),
         ("qrels", _HEADER + "x\td\t1\n", r"line 2: no query has the id 'x'"),
         ("qrels", _HEADER + "q\td\t1\nq\td\t2\n", r"line 3: .* have the grade 1 already"),
-        ("qrels", _HEADER + "q\td\t0\n", r"qrels\.tsv, line 2: no document is relevant"),
+        ("qrels", _HEADER + "q\td\t0\n", r"qrels\.tsv has no relevant document"),
         ("qrels", _HEADER + "q\td\t21\n", r"line 2: the grade 21 is above 20"),
-        ("queries", '{"id": "q", "text": "", "class": ""}\n', r"line 1: the classes are \[''\]"),
-        ("queries", '{"id": "q", "text": "", "classes": "a"}\n', r"line 1: the classes are 'a'"),
+        ("queries", '{"id": "q", "text": "", "class": ""}\n', r'line 1: the classes are \[""\]'),
+        ("queries", '{"id": "q", "text": "", "classes": "a"}\n', r'line 1: the classes are "a"'),
         ("queries", '{"id": "q", "text": "", "class": "a", "classes": []}\n', r"line 1: both"),
         ("queries", '{"id": "q", "text": "", "answerable": 0}\n', r"'answerable' is 0, not true"),
         ("queries", '{"id": "q", "text": "", "answerable": false}\n', r"qrels.*line 2: .*not answ"),
@@ -189,6 +194,13 @@ def test_a_missing_file_is_named(tmp_path: Path, name: str) -> None:
     (tmp_path / name).unlink()
     with pytest.raises(UsageError, match=f"has no .*{name}"):
         read_collection(tmp_path)
+
+
+def test_a_file_that_cannot_be_read_is_named_once(tmp_path: Path) -> None:
+    message = f"{tmp_path / 'nope'} cannot be read: No such file or directory"
+    with pytest.raises(UsageError) as caught:
+        read_collection(written(tmp_path), qrels=tmp_path / "nope")
+    assert str(caught.value) == message
 
 
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:

@@ -41,6 +41,7 @@ def test_runs_of_other_tools_have_spaces_and_any_order(tmp_path: Path) -> None:
     ("line", "message"),
     [
         ("q Q0 a 1 2", "line 2: 5 columns instead of 6"),
+        ("q", "line 2: 1 column instead of 6"),
         ("q Q0 a 1 high x", "line 2: the score 'high'"),
         ("q Q0 a 1 nan x", "line 2: the score 'nan'"),
         ("q Q0 a 1 1e999 x", "line 2: the score '1e999'"),
