@@ -146,6 +146,7 @@ def command(
     SQLINDEX_DB stands for --db where neither FOLDER nor --run is given, so that no collection is written
     to that index.
     """
+    from sqlindex.evaluation.collection_index import kept_files
     from sqlindex.evaluation.evaluate import evaluate, evaluate_runs
     from sqlindex.evaluation.options import EvalOptions
     from sqlindex.evaluation.outputs import require_apart, saved_files
@@ -173,7 +174,7 @@ def command(
     inputs = _named({"--queries": queries, "--qrels": qrels, "--baseline": baseline})
     inputs += [("--run", path) for path in runs]
     inputs = [(f"the file of {option}", path) for option, path in inputs]
-    require_apart(outputs, inputs + _kept_files(folder, db, configurations))
+    require_apart(outputs, inputs + kept_files(folder, db, configurations))
     options = EvalOptions(
         measures=measures or None,
         level=level,
@@ -241,24 +242,6 @@ def _require_no_search(is_given_by_option: Mapping[str, bool]) -> None:
 
 def _named(path_by_option: Mapping[str, Path | None]) -> list[tuple[str, Path]]:
     return [(option, path) for option, path in path_by_option.items() if path is not None]
-
-
-def _kept_files(
-    folder: Path | None, db: Path | None, configurations: Sequence[Configuration]
-) -> list[tuple[str, Path]]:
-    """Files of the collection and of indexes, after what they are."""
-    from sqlindex.evaluation.beir import collection_files
-    from sqlindex.evaluation.collection_index import cache_folder
-    from sqlindex.evaluation.outputs import index_files
-
-    found = []
-    if folder is not None:
-        found = [("a file of the collection", path) for path in collection_files(folder)]
-        found += [("an index in the cache", path) for path in cache_folder().glob("*")]
-    if db is not None:
-        for path in dict.fromkeys([db, *(one.index_path(db) for one in configurations)]):
-            found += index_files(path)
-    return found
 
 
 def _configured_index() -> Path | None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from sqlindex.cancellation import CancelToken
 from sqlindex.errors import UsageError
-from sqlindex.evaluation.beir import PLAIN_TEXT, CorpusDocument, JudgedCollection
+from sqlindex.evaluation.beir import PLAIN_TEXT, CorpusDocument, JudgedCollection, collection_files
 from sqlindex.evaluation.configurations import Configuration
+from sqlindex.evaluation.outputs import Named, index_files
 from sqlindex.evaluation.report import IndexFacts
 from sqlindex.index import Index
 from sqlindex.indexing.report import ProgressSink
@@ -31,6 +33,27 @@ def default_index_path(collection: JudgedCollection) -> Path:
     cache = cache_folder()
     cache.mkdir(parents=True, exist_ok=True)
     return cache / f"{collection.name}-{collection.corpus_sha256[:8]}.db"
+
+
+def kept_files(
+    folder: Path | None, index_path: Path | None, configurations: Sequence[Configuration]
+) -> list[Named]:
+    """Files that an evaluation must not write a report to, for `outputs.require_apart`.
+
+    Args:
+        folder: of a collection; with it go the indexes in the user's cache.
+        index_path: of an index, with those of other cuts beside it.
+    """
+    found: list[Named] = []
+    if folder is not None:
+        found += [("a file of the collection", path) for path in collection_files(folder)]
+        found += [("an index in the cache", path) for path in cache_folder().glob("*")]
+    if index_path is not None:
+        for path in dict.fromkeys(
+            [index_path, *(c.index_path(index_path) for c in configurations)]
+        ):
+            found += index_files(path)
+    return found
 
 
 def host_document(document: CorpusDocument) -> Document:

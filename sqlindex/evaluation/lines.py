@@ -109,8 +109,8 @@ class Lines:
 
 
 def shown(value: object) -> str:
-    """A value of a JSON file as it is written there."""
-    return json.dumps(value, ensure_ascii=False)
+    """A value of a JSON file as it is written there; a lone surrogate stays an escape."""
+    return json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace").decode()
 
 
 def columns(count: int) -> str:

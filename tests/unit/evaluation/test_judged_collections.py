@@ -131,6 +131,7 @@ def test_queries_say_their_classes_and_what_suffices(tmp_path: Path) -> None:
         ("corpus", '{"id": 7, "text": "x"}\n', r"line 1: the field 'id' is 7, not a text"),
         ("corpus", '{"id": null, "text": "x"}\n', r"line 1: the field 'id' is null, not a text"),
         ("queries", '{"id": "q", "text": "", "answerable": null}\n', r"'answerable' is null, not"),
+        ("corpus", '{"id": ["\\ud800"], "text": "x"}\n', r'the field .id. is \["\\ud800"\], not'),
         ("queries", '{"id": "q", "text": "", "classes": [null]}\n', r"classes are \[null\]"),
         ("qrels", "", r"qrels\.tsv has no relevant document"),
         ("qrels", "q\n", r"qrels\.tsv, line 1: 1 column$"),
