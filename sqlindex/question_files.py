@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from sqlindex.errors import UsageError
 from sqlindex.model.questions import Question
@@ -15,17 +16,29 @@ _HINT = (
     "id, text and expect in each"
 )
 
+_KEYS = ("id", "_id", "text", "expect", "class", "classes", "answerable", "kind")
+_EXPECT_HINT = '"expect": ["DOCUMENT"] or {"DOCUMENT": GRADE}, or "answerable": false'
+
 Grades = Mapping[str, int]
 """Grade by the name of a document."""
 
 
-def read_questions(path: Path) -> list[tuple[Question, Grades]]:
-    """The questions of a folder or file in its order, each with the documents that it expects.
+class ReadQuestion(NamedTuple):
+    """A question of a file, the documents that it expects, and its file and line."""
+
+    question: Question
+    expected: Grades
+    where: str
+
+
+def read_questions(path: Path) -> list[ReadQuestion]:
+    """The questions of a folder or file in its order.
 
     A folder has `queries.jsonl` and `qrels.tsv` (query id, document, grade, parted by tabs, or TREC's
     four columns). A line of JSON Lines has `id` (or `_id`), `text`, and in a file `expect`: a list of
     documents, or an object of their grades. `class` or `classes` is its kind; `"answerable": false`
-    says that no document answers it.
+    says that no document answers it. A file has no other keys; those of a folder's queries may have
+    any, as judged collections do.
     Judgements of grade 0 and below are left out, and so are queries of a folder that have no other
     ones and are not said to be without an answer.
 
@@ -35,15 +48,15 @@ def read_questions(path: Path) -> list[tuple[Question, Grades]]:
     if path.is_dir():
         grades = _qrels(path)
         questions = list(_of_lines(path / "queries.jsonl", grades))
-        known = {question.id for question, _ in questions}
+        known = {read.question.id for read in questions}
         stray = sorted(grades.keys() - known)
         if stray:
             raise UsageError(f"{path}: the qrels name {stray[0]!r}, which is no query", hint=_HINT)
-        return [(q, expected) for q, expected in questions if expected or not q.is_answerable]
+        return [r for r in questions if r.expected or not r.question.is_answerable]
     return list(_of_lines(path, None))
 
 
-def _of_lines(path: Path, grades: Mapping[str, Grades] | None) -> Iterator[tuple[Question, Grades]]:
+def _of_lines(path: Path, grades: Mapping[str, Grades] | None) -> Iterator[ReadQuestion]:
     ids: set[str] = set()
     for number, line in _lines(path):
         where = f"{path}, line {number}"
@@ -53,6 +66,8 @@ def _of_lines(path: Path, grades: Mapping[str, Grades] | None) -> Iterator[tuple
             raise UsageError(f"{where}: not JSON: {exc}", hint=_HINT) from exc
         if not isinstance(fields, dict):
             raise UsageError(f"{where}: not a JSON object", hint=_HINT)
+        if grades is None:
+            _require_known(fields, where)
         id_, text = fields.get("id", fields.get("_id")), fields.get("text")
         is_answerable = fields.get("answerable", True)
         if not isinstance(id_, str) or not isinstance(text, str):
@@ -63,7 +78,19 @@ def _of_lines(path: Path, grades: Mapping[str, Grades] | None) -> Iterator[tuple
             raise UsageError(f"{where}: the id {id_!r} is taken already", hint="make ids unique")
         ids.add(id_)
         expected = _expected(fields, where) if grades is None else grades.get(id_, {})
-        yield Question(id_, text, _class(fields, where), is_answerable), expected
+        if grades is None and is_answerable and not expected:
+            raise UsageError(f"{where}: the question expects no document", hint=_EXPECT_HINT)
+        question = Question(id_, text, _class(fields, where), is_answerable)
+        yield ReadQuestion(question, expected, where)
+
+
+def _require_known(fields: Mapping[str, object], where: str) -> None:
+    unknown = [key for key in fields if key not in _KEYS]
+    if unknown:
+        raise UsageError(
+            f"{where}: unknown key {unknown[0]!r}",
+            hint=f"known keys: {', '.join(_KEYS)}",
+        )
 
 
 def _class(fields: Mapping[str, object], where: str) -> str | None:

@@ -10,7 +10,7 @@ import click
 from sqlindex.cli.documents import of_document
 from sqlindex.cli.options import db_option, json_option, open_index, wait_option
 from sqlindex.cli.output import plural, print_json, print_message, print_text
-from sqlindex.errors import UnknownDocumentError
+from sqlindex.errors import UnknownDocumentError, UsageError
 from sqlindex.index import Index
 from sqlindex.model.questions import Question
 from sqlindex.questions import DocumentName
@@ -38,7 +38,7 @@ def command() -> None:
 )
 @click.option("--none", "is_none", is_flag=True, help="No document answers it.")
 @click.option("--class", "class_name", metavar="C", help="Its kind, in words of your own.")
-@click.option("--id", "question_id", metavar="ID", help="Default: q1, q2, …")
+@click.option("--id", "question_id", metavar="ID", help="Default: q and the next number.")
 @click.option("--source", metavar="NAME", help="Whose documents, where several sources have one.")
 @wait_option
 @json_option
@@ -58,6 +58,12 @@ def _add(
 
     A document that the index does not hold yet is accepted with a warning.
     """
+    if is_none is bool(expected):
+        raise UsageError(
+            f"question {text!r} "
+            + ("has documents and --none" if is_none else "expects no document"),
+            hint="name documents (--expect DOCUMENT), or say that none answers it (--none)",
+        )
     with open_index(db) as index:
         grades = dict(_graded(index, written, source) for written in expected)
         question = index.add_question(

@@ -16,7 +16,10 @@ UNCUT_DEPTH = 100
 
 _CONDITION = re.compile(r"\s*(?P<measure>[^<>=!]*?)\s*(?P<comparison>[<>=!]+)\s*(?P<bound>.*?)\s*")
 _NUMBER = re.compile(r"[0-9]*\.?[0-9]+|[0-9]+\.")
-_HINT = "conditions look like 'ndcg@10 >= 0.8, hit@5 >= 0.9'"
+_HINT = (
+    "conditions look like 'ndcg@10 >= 0.8, hit@5 >= 0.9'; measures are nDCG@K, nDCG(exp)@K, P@K, R@K, "
+    "hit@K, MRR, MRR@K, MAP and MAP@K, with a number for K"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +105,7 @@ def _condition(text: str, part: str, at: int) -> GateCondition:
     try:
         measure = parse_measure(found["measure"])
     except UsageError as exc:
-        raise UsageError(
-            f"gate {text!r}, column {at + found.start('measure') + 1}: {exc}", hint=exc.hint
-        ) from None
+        raise _malformed(text, at + found.start("measure"), str(exc)) from None
     if measure.startswith("sufficient-"):
         raise _malformed(
             text, at + found.start("measure"), f"{measure} needs sets that questions do not have"

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from sqlindex.cancellation import CancelToken
-from sqlindex.errors import GateError, HeadMovedError, UsageError
+from sqlindex.errors import GateError, StaleBuildError, UsageError
 from sqlindex.indexing.publishing import Gatekeeper, only_told, publish_build
 from sqlindex.indexing.report import ProgressSink
 from sqlindex.indexing.resume import fits_sources
@@ -81,7 +81,7 @@ def publish_gated(
     Raises:
         GateError: that one refuses as well; the build waits on, with what it measured.
         UsageError: no build waits behind a gate.
-        HeadMovedError: the head, a source or a vector is not as it was when the build was made.
+        StaleBuildError: the head, a source or a vector is not as it was when the build was made.
     """
     build = require_gated(writer.connection)
     head = read_head(writer.connection)
@@ -172,7 +172,7 @@ def _require_current(
     ):
         why = "vectors of it are missing"
     if why:
-        raise HeadMovedError(
+        raise StaleBuildError(
             f"the generation behind the gate can no longer be published: {why}",
             hint="refresh again, which goes on with what is staged; or 'sqlindex discard'",
         )

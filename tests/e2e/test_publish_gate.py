@@ -116,7 +116,8 @@ def test_a_bad_chunk_size_is_stopped_and_a_good_refresh_passes(db: Path, folder:
     assert "chunks of about 40 characters" in sqlindex("status", "--db", db).out
     stopped = sqlindex("refresh", "--gate", GATE, "--db", db)
     assert stopped.code == 7
-    first, *fell, hint = stopped.err.splitlines()
+    first, changes, *fell, hint = stopped.err.splitlines()
+    assert changes == "  what it changes: 9 reparsed, 0 unchanged"
     assert first.startswith("error: the gate keeps the new generation back: nDCG@10 0.")
     assert "hit@1 0.0000 (now 1.0000), wanted >= 0.9" in first
     assert fell[:4] == [
@@ -126,12 +127,15 @@ def test_a_bad_chunk_size_is_stopped_and_a_good_refresh_passes(db: Path, folder:
     status = sqlindex("status", "--db", db)
     assert "generation  2," in status.out
     assert "gated       a generation of " in status.out
+    assert "waits (9 reparsed, 0 unchanged): nDCG@10" in status.out
     assert "hit@1 0.0000 (now 1.0000), wanted >= 0.9 (lexical, 4 questions)" in status.out
+    assert "of about 40 characters; the next refresh cuts 9 documents anew" in status.out
 
     # Undone and refreshed, the index is as it was: what waited is gone.
     assert sqlindex("init", "--chunk-chars", "1200", "--db", db).code == 0
     again = sqlindex("refresh", "--gate", GATE, "--db", db)
     assert again.code == 0, again.err
+    assert "the gate is met by the head: nDCG@10 1.0000, hit@1 1.0000" in again.err
     assert sqlindex("status", "--json", "--db", db).json["gated"] is None
     assert sqlindex("check", "--db", db).code == 0
 
@@ -149,6 +153,8 @@ def test_a_swapped_model_is_stopped_published_by_force_and_discarded(db: Path) -
     assert error["missed"][0]["measure"] == "hit@1"
     assert error["missed"][0]["before"] is None
     assert error["fell"]
+    assert (error["is_held"], error["below"], error["absent"]) == (True, [], [])
+    assert error["changes"]["unchanged"] == 8
     status = sqlindex("status", "--json", "--db", db).json
     assert (status["generation"], status["unfinished"]) == (2, [])
     assert status["gated"]["result"]["mode"] == "semantic"
@@ -212,7 +218,9 @@ def test_questions_are_added_listed_and_removed(db: Path, folder: Path, here: Ru
         ],
     }
     assert here("questions", "add", "who won", "--none", "--db", db).code == 0
-    assert_told(here("questions", "add", "x", "--db", db), 2, "expects no document")
+    for options in ((), ("--none", "--expect", "brakes.md")):
+        told = here("questions", "add", "x", *options, "--db", db)
+        assert_told(told, 2, "question 'x' ", "(--expect DOCUMENT)", "(--none)")
     listed = here("questions", "list", "--db", db).out
     assert listed.splitlines() == [
         "q1\twhat leaks",

@@ -80,6 +80,11 @@ def test_malformed_questions_are_refused(notes: Index) -> None:
     ):
         with pytest.raises(UsageError, match=problem):
             notes.add_question(text, expected, **options)
+    with pytest.raises(UsageError) as caught:
+        notes.add_question("x", [])
+    assert caught.value.hint == (
+        "name one in expected, or say that none answers it (is_answerable=False)"
+    )
     notes.add_question("x", ["pump"], id="one")
     with pytest.raises(DuplicateError, match="a question 'one' already"):
         notes.add_question("x", ["pump"], id="one")
@@ -132,13 +137,26 @@ def test_a_malformed_file_names_its_line_and_nothing_is_stored(
         ('{"id": "2", "text": "x", "expect": "pump"}', "line 2: expect must be a list"),
         ('{"id": "2", "text": "x", "expect": {"pump": 1.5}}', "line 2: expect must be a list"),
         ('{"id": "2", "text": "x", "answerable": "no"}', "line 2: answerable must be true"),
-        ('{"id": "2", "text": "x", "class": 7}', "line 2: class must be a text"),
-        ('{"id": "2", "text": "x", "expect": ["valve"]}', "question '2': 'valve' is more than one"),
-        ('{"id": "2", "text": "x"}', "expects no document"),
+        ('{"id": "2", "text": "x", "answerable": false, "class": 7}', "line 2: class must be"),
+        ('{"id": "2", "text": "x"}', "line 2: the question expects no document"),
+        ('{"id": "2", "text": "x", "expects": ["pump"]}', "line 2: unknown key 'expects'"),
+        *(
+            (f'{{"id": "2", "text": "x", {fields}}}', f"line 2: question '2': {problem}")
+            for fields, problem in (
+                ('"expect": ["valve"]', "'valve' is more than one"),
+                ('"expect": ["pump", "notes:pump"]', "document 'pump' of notes is named twice"),
+                ('"expect": {"pump": 21}', "the grade of 'pump' is 21"),
+                ('"expect": ["later"]', "the index holds no document 'later'"),
+                ('"expect": ["pump"], "answerable": false', "question 'x' expects documents"),
+                ('"expect": ["pump"], "class": " "', "the class of a question is ' '"),
+            )
+        ),
     ):
         path.write_text(f"{good}\n{line}\n")
-        with pytest.raises(UsageError, match=problem):
+        with pytest.raises(UsageError, match=problem) as caught:
             notes.import_questions(path)
+        assert "--expect" not in caught.value.hint
+        assert "--none" not in caught.value.hint
         assert notes.questions() == []
     with pytest.raises(UsageError, match="cannot be read"):
         notes.import_questions(tmp_path / "nowhere.jsonl")

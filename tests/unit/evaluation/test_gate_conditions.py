@@ -66,3 +66,11 @@ def test_rankings_are_measured_question_by_question() -> None:
 def test_an_unknown_mode_is_refused() -> None:
     with pytest.raises(ValueError, match="mode must be one of"):
         Gate("hit@1 >= 0", "fuzzy")  # type: ignore[arg-type]  # that is the point
+
+
+def test_a_hint_names_only_measures_that_a_gate_takes() -> None:
+    for text in ("nice@5 >= 0.8", "hit >= 0.9", "sufficient-hit@5 >= 0.5"):
+        with pytest.raises(UsageError) as caught:
+            Gate(text)
+        assert "hit@K" in caught.value.hint
+        assert "sufficient" not in caught.value.hint

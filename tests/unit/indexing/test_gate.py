@@ -19,8 +19,8 @@ from sqlindex.errors import (
     CancelledError,
     EmbedderRequiredError,
     GateError,
-    HeadMovedError,
     OptionalDependencyError,
+    StaleBuildError,
     UsageError,
 )
 from sqlindex.indexing.report import Progress
@@ -148,8 +148,53 @@ def test_the_error_names_missed_conditions_and_fallen_questions_worst_first(
     ]
     told = str(refused).splitlines()
     assert "hit@1 0.0000 (now 1.0000), wanted >= 0.9; MRR 0.1667" in told[0]
-    assert told[1] == "close: MRR 1.0000 -> 0.0000: valve that closes"
+    assert told[1].startswith("what it changes: 4 changed, 0 unchanged; embedded ")
+    assert told[2] == "close: MRR 1.0000 -> 0.0000: valve that closes"
+    assert (refused.below, refused.absent) == ((), ())
     assert refused.details["missed"]
+
+
+@pytest.mark.req("D-10")
+def test_what_a_head_below_the_bound_fails_too_and_what_is_nowhere_is_named(
+    db: Path, folder: Path
+) -> None:
+    with _open(db) as index:
+        index.add_question("valve of the\n  steam engine", ["valv.md"], id="typo")
+        index.add_question("zebra", ["a.md", "e.md"], id="zebra")
+        _write(folder, FILES | {"d.md": "# Letter\n\nA letter.\n", "e.md": "# Other\n\nOther.\n"})
+        refused = _held(index, Gate("hit@1 >= 0.9", "lexical"))
+        assert refused.fell == ()
+        assert [(b.id, b.before, b.after) for b in refused.below] == [
+            ("typo", 0.0, 0.0),
+            ("zebra", 0.0, 0.0),
+        ]
+        # The new generation holds e.md.
+        assert refused.absent == (("typo", "notes", "valv.md"),)
+        assert refused.details["absent"] == [
+            {"question": "typo", "source": "notes", "document_id": "valv.md"}
+        ]
+        assert str(refused).splitlines()[2:] == [
+            "below the bound, in the head as well:",
+            "typo: hit@1 0.0000 -> 0.0000: valve of the steam engine",
+            "zebra: hit@1 0.0000 -> 0.0000: zebra",
+            "typo expects valv.md of notes, which is not in the index",
+        ]
+
+
+@pytest.mark.req("D-10")
+def test_what_waits_says_what_it_changes(db: Path, folder: Path) -> None:
+    (folder / "d.md").unlink()
+    (folder / "e.md").write_text("# New\n\nSomething new.\n")
+    with _open(db) as index:
+        refused = _held(index)
+        counted = {kind: n for kind, n in refused.changes.items() if n and kind != "embedded"}
+        assert counted == {"added": 1, "changed": 2, "removed": 1, "unchanged": 1}
+        gated = index.status().gated
+        assert gated is not None
+        assert gated.changes == refused.changes
+        with pytest.raises(GateError) as again:
+            index.publish(gate=Gate("hit@1 >= 1", "lexical"))
+        assert again.value.changes == refused.changes
 
 
 @pytest.mark.req("D-10")
@@ -161,9 +206,37 @@ def test_a_gate_that_is_met_publishes_and_says_what_was_measured(db: Path) -> No
         assert (report.gate.mode, report.gate.questions) == ("hybrid", 3)
         assert report.gate.values["hit@1"] == pytest.approx(1 / 3)
         assert index.status().gated is None
-        # Nothing to publish, nothing to measure: the head does not move.
-        again = index.refresh(gate=Gate("hit@1 >= 1"))
-        assert (again.is_published, again.gate) == (False, None)
+
+
+@pytest.mark.req("D-10")
+def test_where_there_is_nothing_to_publish_the_head_is_measured(db: Path) -> None:
+    with _open(db) as index:
+        published = index.refresh(gate=Gate(GOOD, "lexical"))
+        again = index.refresh(gate=Gate(GOOD, "lexical"))
+        assert (again.is_published, again.gate) == (False, published.gate)
+        refused = _held(index, Gate("hit@1 >= 1"))
+        assert refused.is_held is False
+        assert refused.missed[0].value == pytest.approx(1 / 3)
+        assert refused.missed[0].before is None
+        assert [(b.id, b.before, b.after) for b in refused.below] == [
+            ("close", None, 0.0),
+            ("lamp", None, 0.0),
+        ]
+        assert str(refused).startswith("nothing to publish, and the head misses the gate: hit@1")
+        assert (index.status().generation, index.status().gated) == (2, None)
+        assert index.check() == []
+
+
+@pytest.mark.req("D-10")
+@pytest.mark.parametrize("mode", MODES)
+def test_an_empty_index_answers_nothing(tmp_path: Path, folder: Path, mode: Mode) -> None:
+    with Index.open(tmp_path / "empty.db", create=True, embedder=HashingEmbedder(64)) as index:
+        index.add_source(folder, name="notes")
+        index.add_question("pump", ["a.md"])
+        assert _held(index, Gate(GOOD, mode)).missed[0].value == 0
+        _write(folder, {"b.md": "# Valve\n\nA valve.\n"})
+        refused = _held(index, Gate(GOOD, mode))
+        assert (refused.is_held, refused.missed[0].before) == (True, 0)
 
 
 @pytest.mark.req("D-10")
@@ -242,11 +315,12 @@ def test_only_what_was_measured_can_be_published(db: Path, folder: Path, tmp_pat
     with _open(db) as index:
         _held(index)
         index.upsert("cards", [Document("1", "a card")])
-        with pytest.raises(HeadMovedError, match="made on generation 1, the head is 2"):
+        with pytest.raises(StaleBuildError, match="made on generation 1, the head is 2") as stale:
             index.publish(force=True)
+        assert stale.value.retryable is False
         _held(index)
         index.move_source("notes", folder.rename(tmp_path / "moved"))
-        with pytest.raises(HeadMovedError, match="a source of it was removed or changed"):
+        with pytest.raises(StaleBuildError, match="a source of it was removed or changed"):
             index.publish(force=True)
         index.discard()
         assert index.check() == []
