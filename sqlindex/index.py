@@ -956,12 +956,20 @@ class Index:
 
     # Golden questions
 
-    def questions(self) -> list[Question]:
-        """The golden questions, in the order in which they were added."""
+    def questions(self, *, with_damaged: bool = False) -> list[Question]:
+        """The golden questions, in the order in which they were added.
+
+        Args:
+            with_damaged: those that no longer say what was stored are listed too, as far as they
+                can be read, and marked (`is_damaged`).
+
+        Raises:
+            CorruptIndexError: one no longer says what was stored.
+        """
         from sqlindex.store.questions import list_questions
 
         with self._file.reading() as connection:
-            return list_questions(connection)
+            return list_questions(connection, with_damaged=with_damaged)
 
     def add_question(
         self,

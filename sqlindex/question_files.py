@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -16,6 +17,7 @@ _HINT = (
     "id, text and expect in each"
 )
 
+_WHOLE = re.compile(r"[+-]?[0-9]{1,9}")
 _KEYS = ("id", "_id", "text", "expect", "class", "classes", "answerable", "kind")
 _EXPECT_HINT = '"expect": ["DOCUMENT"] or {"DOCUMENT": GRADE}, or "answerable": false'
 
@@ -61,7 +63,9 @@ def _of_lines(path: Path, grades: Mapping[str, Grades] | None) -> Iterator[ReadQ
     for number, line in _lines(path):
         where = f"{path}, line {number}"
         try:
-            fields = json.loads(line)
+            fields = json.loads(line, object_pairs_hook=_once)
+        except _RepeatedKey as exc:
+            raise UsageError(f"{where}: {exc} is there twice", hint="say it once") from exc
         except (ValueError, RecursionError) as exc:
             raise UsageError(f"{where}: not JSON: {exc}", hint=_HINT) from exc
         if not isinstance(fields, dict):
@@ -84,7 +88,22 @@ def _of_lines(path: Path, grades: Mapping[str, Grades] | None) -> Iterator[ReadQ
         yield ReadQuestion(question, expected, where)
 
 
+class _RepeatedKey(Exception):
+    """A JSON object says a key twice."""
+
+
+def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise _RepeatedKey(repr(next(key for key in keys if keys.count(key) > 1)))
+    return fields
+
+
 def _require_known(fields: Mapping[str, object], where: str) -> None:
+    for one, other in (("id", "_id"), ("class", "classes")):
+        if one in fields and other in fields:
+            raise UsageError(f"{where}: {one} and {other} say the same", hint="say it once")
     unknown = [key for key in fields if key not in _KEYS]
     if unknown:
         raise UsageError(
@@ -107,6 +126,9 @@ def _class(fields: Mapping[str, object], where: str) -> str | None:
 def _expected(fields: Mapping[str, object], where: str) -> Grades:
     given = fields.get("expect", [])
     if isinstance(given, list) and all(isinstance(name, str) for name in given):
+        if len(set(given)) < len(given):
+            twice = next(name for name in given if given.count(name) > 1)
+            raise UsageError(f"{where}: document {twice!r} is named twice", hint="name it once")
         return dict.fromkeys(given, 1)
     if isinstance(given, dict) and all(type(grade) is int for grade in given.values()):
         return {name: grade for name, grade in given.items() if grade > 0}
@@ -129,12 +151,11 @@ def _qrels(folder: Path) -> dict[str, dict[str, int]]:
         if len(columns) != 3:
             raise UsageError(f"{where}: neither 3 columns nor TREC's 4", hint=_HINT)
         question_id, document, written = columns
-        try:
-            grade = int(written)
-        except ValueError:
+        if not _WHOLE.fullmatch(written):
             if number == 1:
                 continue  # the header
-            raise UsageError(f"{where}: the grade {written!r} is no number", hint=_HINT) from None
+            raise UsageError(f"{where}: the grade {written!r} is no whole number", hint=_HINT)
+        grade = int(written)
         judged = found.setdefault(question_id, {})
         if document in judged and judged[document] != grade:
             raise UsageError(f"{where}: {document!r} has another grade already", hint=_HINT)

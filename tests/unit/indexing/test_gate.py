@@ -17,6 +17,7 @@ from sqlindex.errors import (
     BadVectorError,
     BuildChangedError,
     CancelledError,
+    CorruptIndexError,
     EmbedderRequiredError,
     GateError,
     OptionalDependencyError,
@@ -300,7 +301,7 @@ def test_what_was_interrupted_is_neither_published_nor_discarded(db: Path) -> No
         with pytest.raises(CancelledError):
             index.refresh(cancel=token, progress=cancel, gate=Gate(GOOD))
         for call in (lambda: index.publish(force=True), index.discard):
-            with pytest.raises(UsageError, match="was interrupted before it was complete"):
+            with pytest.raises(UsageError, match="is unfinished; it was interrupted, or a purge"):
                 call()
         assert len(index.status().unfinished) == 1
         with pytest.raises(UsageError, match="another gate, or force"):
@@ -502,9 +503,9 @@ def test_a_purge_of_a_document_that_waits_takes_the_gate_away(db: Path, folder: 
     with _open(db) as index:
         _held(index)
         (folder / "secret.md").unlink()
-        index.purge("secret.md")
+        assert index.purge("secret.md").is_gate_lifted
         assert index.status().gated is None
-        with pytest.raises(UsageError, match="was interrupted before it was complete"):
+        with pytest.raises(UsageError, match="is unfinished; it was interrupted, or a purge"):
             index.publish(force=True)
         assert index.check() == []
         _held(index)
@@ -525,6 +526,42 @@ def test_a_repair_that_loses_what_waits_takes_the_gate_away(db: Path) -> None:
         assert index.repair().remaining == ()
         assert index.status().gated is None
         assert index.refresh().is_published
+        assert index.check() == []
+
+
+@pytest.mark.req("D-10", "A-29")
+@pytest.mark.parametrize(
+    "record",
+    [
+        "json_set(gated, '$.space_id', NULL)",
+        "json_set(gated, '$.counts.added', -5)",
+        "json_set(gated, '$.result.values', json('{}'))",
+        "json_remove(gated, '$.check8')",
+        "printf('%.100000c', '[')",
+        "'{}'",
+    ],
+)
+def test_a_changed_record_of_a_gate_is_damage_and_can_be_refreshed_or_discarded(
+    db: Path, tmp_path: Path, record: str
+) -> None:
+    with _open(db) as index:
+        _held(index)
+        connection = connect(db, "rw")
+        connection.execute(f"UPDATE build SET gated = {record}")
+        connection.close()
+        index.backup(tmp_path / "copy.db")
+        index.backup(tmp_path / "mended.db")
+        assert [finding.invariant for finding in index.check()] == ["unfinished builds can be read"]
+        for call in (index.status, lambda: index.publish(force=True)):
+            with pytest.raises(CorruptIndexError, match="what a gate measured") as damaged:
+                call()
+            assert "discard" in damaged.value.hint
+        index.discard()
+        assert index.check() == []
+    with _open(tmp_path / "copy.db") as index:
+        assert (index.refresh().resumed, index.check()) == (2, [])
+    with _open(tmp_path / "mended.db") as index:
+        assert [each.outcome for each in index.repair().mended] == ["dropped"]
         assert index.check() == []
 
 
