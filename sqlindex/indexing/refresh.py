@@ -47,10 +47,12 @@ from sqlindex.store.vectors import (
     add_space,
     find_space,
     has_vector,
+    has_vectors,
     lacking_texts,
     live_parses,
     lost_texts,
     refused_chunks,
+    set_width,
 )
 from sqlindex.store.writer import Writer
 
@@ -207,7 +209,7 @@ def plan(connection: Connection, job: RefreshJob) -> Changes:
     if job.embedder is not None:
         space = find_space(connection, job.embedder.identity)
     if job.embedder is not None and space is not None:
-        _require_width(job.embedder, space[1])
+        _require_width(connection, job.embedder, *space)
     space_id = 0 if space is None else space[0]
     is_new_space = job.embedder is not None and head.space_id != space_id
     planned_space = None if job.embedder is None else space_id
@@ -310,13 +312,19 @@ def _space(writer: Writer, job: RefreshJob, head: Head) -> tuple[int | None, boo
         with writer.transaction() as connection:
             space_id = add_space(connection, embedder.identity, embedder.dimensions)
     else:
-        space_id = found[0]
-        _require_width(embedder, found[1])
+        space_id, dimensions = found
+        _require_width(writer.connection, embedder, space_id, dimensions)
+        if dimensions != embedder.dimensions:
+            with writer.transaction() as connection:
+                set_width(connection, space_id, embedder.dimensions)
     return space_id, head.space_id != space_id
 
 
-def _require_width(embedder: Embedder, dimensions: int) -> None:
-    if embedder.dimensions != dimensions:
+def _require_width(
+    connection: Connection, embedder: Embedder, space_id: int, dimensions: int
+) -> None:
+    """Refuse an embedder of another width; a space that damage has emptied takes any."""
+    if embedder.dimensions != dimensions and has_vectors(connection, space_id):
         raise EmbedderMismatchError(
             f"the vectors of {embedder.identity} are {dimensions} wide, the embedder says {embedder.dimensions}",
             hint="an embedder of another width needs another identity",

@@ -36,7 +36,7 @@ from sqlindex.store.questions import damaged_questions
 from sqlindex.store.settings import get_setting, put_setting
 from sqlindex.store.sources import refusal_of
 from sqlindex.store.stored_json import read_texts
-from sqlindex.store.vectors import damaged_vectors
+from sqlindex.store.vectors import damaged_vectors, set_width, width_of_whole
 from sqlindex.store.writer import Writer
 
 _NAMES_PER_STEP = 500
@@ -576,11 +576,10 @@ def mend_vectors(connection: Connection) -> Iterator[tuple[str, str]]:
     them, and the next refresh makes those of the head again.
     """
     for space_id, dimensions, shortest, longest in connection.execute(_SPACES).fetchall():
-        if shortest == longest != 4 * dimensions and shortest % 4 == 0:
-            connection.execute(
-                "UPDATE vector_space SET dimensions = ? WHERE space_id = ?",
-                (shortest // 4, space_id),
-            )
+        # What is damaged alike has one width too, but not its checksum.
+        width = width_of_whole(connection, space_id) if shortest == longest else None
+        if width not in (None, dimensions):
+            set_width(connection, space_id, width)
             yield f"dimensions of vector space {space_id}", "rebuilt"
     details = dict(damaged_vectors(connection))
     stray = {row[0]: "it belongs to no text" for row in connection.execute(STRAY_VECTORS)}

@@ -125,6 +125,11 @@ def space_of(connection: Connection, space_id: int) -> tuple[str, int]:
     return found[0], found[1]
 
 
+def has_vectors(connection: Connection, space_id: int) -> bool:
+    """Whether a space holds any."""
+    return connection.execute(_READ, {"space_id": space_id}).fetchone() is not None
+
+
 def add_space(connection: Connection, identity: str, dimensions: int) -> int:
     """Register a document encoding; its space id."""
     cursor = connection.execute(_ADD_SPACE, {"identity": identity, "dimensions": dimensions})
@@ -197,6 +202,21 @@ def damaged_vectors(connection: Connection) -> Iterator[tuple[int, str]]:
             yield vector_id, "its bytes do not give their checksum"
         elif norm != _length(blob):
             yield vector_id, f"its norm is not {norm}"
+
+
+def width_of_whole(connection: Connection, space_id: int) -> int | None:
+    """Dimensions of the first vector of a space that gives its checksum; None if none does."""
+    for _, _, blob, check in connection.execute(_READ, {"space_id": space_id}):
+        if isinstance(blob, bytes) and blob and len(blob) % 4 == 0 and check8(blob) == check:
+            return len(blob) // 4
+    return None
+
+
+def set_width(connection: Connection, space_id: int, dimensions: int) -> None:
+    """Correct the dimensions of a space whose vectors have others, or that has no vectors."""
+    connection.execute(
+        "UPDATE vector_space SET dimensions = ? WHERE space_id = ?", (dimensions, space_id)
+    )
 
 
 def put_vector_refusals(connection: Connection, space_id: int, details: Mapping[int, str]) -> None:

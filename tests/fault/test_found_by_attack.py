@@ -29,6 +29,7 @@ from sqlindex.store.connection import IndexFile
 from sqlindex.store.driver import connect
 from sqlindex.store.restore import _BRING_BACK
 from sqlindex.testing import HashingEmbedder
+from tests.damage import Damage, inflict
 from tests.faults import shell_lines, sqlindex
 
 Shell = Callable[[Path, str], list[str]]
@@ -275,3 +276,19 @@ def test_a_vector_whose_norm_was_changed_is_an_error_and_no_other_ranking(
         with pytest.raises(CorruptIndexError, match="vector"):
             index.search("pump", mode="semantic")
         assert index.search("pump", mode="lexical").hits
+
+
+@pytest.mark.req("A-29")
+@pytest.mark.parametrize("cut", ["substr(f32, 1, 32)", "x''"])
+def test_vectors_that_are_all_damaged_alike_are_made_again(db: Path, cut: str) -> None:
+    embedder = HashingEmbedder(16)
+    notes = [Document("a.md", "a pump"), Document("b.md", "a valve")]
+    with Index.open(db, create=True, embedder=embedder) as index:
+        index.upsert("notes", notes)
+        found = index.search("pump", mode="semantic").hits
+    inflict(db, Damage("alike", [f"UPDATE vector SET f32 = {cut}"], "vectors"))
+    with Index.open(db, embedder=embedder) as index:
+        index.repair()
+        assert index.check() == []
+        index.upsert("notes", notes)
+        assert index.search("pump", mode="semantic").hits == found
