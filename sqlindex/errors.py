@@ -14,6 +14,7 @@ SqlindexError
 ├── LockedError                another writer holds the index
 ├── HeadMovedError             the head is not the one this build was made on
 ├── BuildChangedError          an unfinished build does not fit what is asked for now
+├── StaleBuildError            what a gate keeps back is no longer what it measured
 ├── GateError                  golden questions find less than a gate demands
 ├── GenerationGoneError        a generation has been collected
 ├── CancelledError             cancelled by the caller
@@ -156,6 +157,12 @@ class BuildChangedError(SqlindexError):
     exit_code = 5
 
 
+class StaleBuildError(SqlindexError):
+    """What a gate keeps back can no longer be published as it was measured; it waits on."""
+
+    code = "stale_build"
+
+
 @dataclass(frozen=True, slots=True)
 class MissedCondition:
     """A condition of a gate that a generation missed.
@@ -165,7 +172,8 @@ class MissedCondition:
         comparison: `>=` or `>`.
         bound: that its mean over the questions was to reach.
         value: the mean that was measured.
-        before: the mean of the present head; None where that cannot be searched so.
+        before: the mean of the present head; None where that cannot be searched so, or is what
+            was measured.
     """
 
     measure: str
@@ -181,12 +189,13 @@ class MissedCondition:
 
 @dataclass(frozen=True, slots=True)
 class FallenQuestion:
-    """A question that a refused generation answers worse than the head.
+    """A question that a refused generation answers worse than the head, or too badly like the head.
 
     Attributes:
         id, text: of the question.
         measure: of a condition that was missed.
-        before: its value in the present head; None where that cannot be searched so.
+        before: its value in the present head; None where that cannot be searched so, or is what
+            was measured.
         after: in the generation that was refused.
     """
 
@@ -198,13 +207,20 @@ class FallenQuestion:
 
 
 class GateError(SqlindexError):
-    """A generation was measured by the golden questions and missed a condition of its gate; it stays staged.
+    """A generation was measured by the golden questions and missed a condition of its gate.
 
     Attributes:
         missed: the conditions, in the order of the gate.
         fell: questions that the head answers better, the largest fall first. Where the head cannot
             be searched in the gate's mode (its vectors are of another embedder): all that are below
             the bound, the lowest first.
+        below: of conditions that the head misses too, the other questions below the bound, the
+            lowest first.
+        absent: (question id, source, document id) of expected documents that neither generation
+            holds, by question, source and id.
+        changes: how many documents the generation adds, changes, …, and texts that were embedded.
+        is_held: whether the generation is new and stays staged; False if it is the head, and there
+            was nothing to publish.
     """
 
     code = "gate"
@@ -217,17 +233,32 @@ class GateError(SqlindexError):
         hint: str = "",
         missed: Sequence[MissedCondition] = (),
         fell: Sequence[FallenQuestion] = (),
+        below: Sequence[FallenQuestion] = (),
+        absent: Sequence[tuple[str, str, str]] = (),
+        changes: Mapping[str, int] | None = None,
+        is_held: bool = True,
     ) -> None:
         super().__init__(message, hint=hint)
         self.missed = tuple(missed)
         self.fell = tuple(fell)
+        self.below = tuple(below)
+        self.absent = tuple(absent)
+        self.changes = dict(changes or {})
+        self.is_held = is_held
 
     @property
     def details(self) -> Mapping[str, object]:
-        """The missed conditions and the fallen questions."""
+        """All attributes, as JSON has them."""
         return {
             "missed": [asdict(condition) for condition in self.missed],
             "fell": [asdict(question) for question in self.fell],
+            "below": [asdict(question) for question in self.below],
+            "absent": [
+                {"question": id_, "source": source, "document_id": document_id}
+                for id_, source, document_id in self.absent
+            ],
+            "changes": self.changes,
+            "is_held": self.is_held,
         }
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from sqlindex.cancellation import CancelToken
@@ -13,9 +13,7 @@ from sqlindex.errors import (
     EmbedderError,
     EmbedderMismatchError,
     EmbedderRequiredError,
-    FallenQuestion,
     GateError,
-    MissedCondition,
     RebuildRequiredError,
     UsageError,
 )
@@ -26,24 +24,19 @@ from sqlindex.model.requests import MAX_LIMIT, Mode, SearchRequest
 from sqlindex.ports import Embedder, PublishGate
 from sqlindex.search.searcher import Searcher
 from sqlindex.store.driver import Connection
+from sqlindex.store.generations import ChangeCounts
+from sqlindex.store.head import read_head
 from sqlindex.store.inside import OneConnection
+from sqlindex.store.questions import list_questions
+from sqlindex.verdict import Absent, Asked, Measured, head_misses, kept_back
 from sqlindex.wiring import uri_of
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-_TOLD_QUESTIONS = 10
-"""Fallen questions that the message names; the error has them all."""
-
 _CHUNKS_PER_DOCUMENT = 3
 """Hits fetched at a time for each document wanted: making a hit costs more than ranking it."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Measured:
-    mean: Mapping[str, float]
-    by_question: Mapping[str, Mapping[str, float]]
 
 
 class QuestionGate:
@@ -91,8 +84,10 @@ class QuestionGate:
         self._config = config
         self._cancel = cancel
         self._progress = progress
+        self._asked = Asked(gate.conditions, self._mode, self._questions)
         self._result: GateResult | None = None
-        self._by_question: Mapping[str, Mapping[str, float]] = {}
+        self._measured = Measured({}, {})
+        self._absent: frozenset[Absent] = frozenset()
 
     @property
     def result(self) -> GateResult | None:
@@ -119,26 +114,17 @@ class QuestionGate:
         Raises:
             GateError: a condition is missed; without what fell.
         """
-        measured = self._measure(connection)
-        self._by_question = measured.by_question
+        self._measured = self._measure(connection)
+        self._absent = _absent(connection)
         self._result = GateResult(
-            self._gate.text, self._mode, len(self._questions), dict(measured.mean)
+            self._gate.text, self._mode, len(self._questions), dict(self._measured.mean)
         )
-        missed = [
-            MissedCondition(
-                condition.measure,
-                condition.comparison,
-                condition.bound,
-                measured.mean[condition.measure],
-            )
-            for condition in self._gate.conditions
-            if not condition.is_met(measured.mean[condition.measure])
-        ]
+        missed = self._asked.missed(self._measured)
         if missed:
             raise GateError("a condition of the gate is missed", missed=missed)
 
-    def compared(self, connection: Connection, refused: GateError) -> GateError:
-        """The error with what fell against the head that this connection sees.
+    def compared(self, connection: Connection, counts: ChangeCounts) -> GateError:
+        """The error of what was judged last, with what fell against the head that this connection sees.
 
         The head is left out if it cannot be searched in this mode, for example because its vectors
         are of another embedder.
@@ -152,40 +138,27 @@ class QuestionGate:
             CorruptIndexError,
         ):
             head = None
-        missed = [
-            replace(condition, before=None if head is None else head.mean[condition.measure])
-            for condition in refused.missed
-        ]
-        fell = sorted(self._fallen(missed, head), key=_by_fall)
-        counted = f"{len(self._questions)} question{'s' if len(self._questions) > 1 else ''}"
-        lines = [
-            f"the gate keeps the new generation back: {'; '.join(map(str, missed))} "
-            f"({self._mode}, {counted})",
-            *map(_told, fell[:_TOLD_QUESTIONS]),
-        ]
-        if len(fell) > _TOLD_QUESTIONS:
-            lines.append(f"and {len(fell) - _TOLD_QUESTIONS} more")
-        return GateError(
-            "\n".join(lines),
-            hint="the head stays; publish the new generation all the same (sqlindex publish --force), drop it "
-            "(sqlindex discard), or change something and refresh again",
-            missed=missed,
-            fell=fell,
-        )
+        absent = self._absent & _absent(connection)
+        return kept_back(self._asked, self._measured, head, absent=absent, changes=asdict(counts))
 
-    def _fallen(
-        self, missed: Sequence[MissedCondition], head: _Measured | None
-    ) -> Iterator[FallenQuestion]:
-        bounds = {condition.measure: condition.bound for condition in missed}
-        for measure, bound in bounds.items():
-            for question in self._questions:
-                after = self._by_question[question.id][measure]
-                before = None if head is None else head.by_question[question.id][measure]
-                if after < (bound if before is None else before):
-                    yield FallenQuestion(question.id, question.text, measure, before, after)
+    def judge_head(self, connection: Connection, counts: ChangeCounts) -> None:
+        """Measure the head where there is nothing to publish.
 
-    def _measure(self, connection: Connection) -> _Measured:
+        Raises:
+            GateError: a condition is missed; nothing is held.
+        """
+        self.prepare()
+        try:
+            self.judge(connection)
+        except GateError:
+            raise head_misses(
+                self._asked, self._measured, absent=self._absent, changes=asdict(counts)
+            ) from None
+
+    def _measure(self, connection: Connection) -> Measured:
         searcher = Searcher(OneConnection(connection), self._config, uri_of)
+        # Without a document there are no vectors to search either; nothing is found in any mode.
+        is_empty = read_head(connection).documents == 0
         # Numbers in place of names: whatever an id holds, a measure sees plain words.
         names: dict[tuple[str, str], str] = {}
 
@@ -196,16 +169,15 @@ class QuestionGate:
         for question in self._questions:
             self._cancel.check()
             qrels[question.id] = {name(e.source, e.document_id): e.grade for e in question.expected}
-            rankings[question.id] = [
-                name(*found) for found in self._ranking(searcher, question.text)
-            ]
+            found = [] if is_empty else self._ranking(searcher, question.text)
+            rankings[question.id] = [name(*document) for document in found]
         by_question = self._gate.measure(qrels, rankings)
         mean = {
             condition.measure: sum(values[condition.measure] for values in by_question.values())
             / len(by_question)
             for condition in self._gate.conditions
         }
-        return _Measured(mean, by_question)
+        return Measured(mean, by_question)
 
     def _ranking(self, searcher: Searcher, text: str) -> list[tuple[str, str]]:
         """(source, document id) by best chunk, as deep as the gate looks."""
@@ -244,12 +216,11 @@ class _EmbedsOnce:
         return self._vectors[text]
 
 
-def _by_fall(question: FallenQuestion) -> tuple[float, float, str, str]:
-    """The largest fall first, then the lowest value."""
-    fall = 0.0 if question.before is None else question.before - question.after
-    return (-fall, question.after, question.id, question.measure)
-
-
-def _told(question: FallenQuestion) -> str:
-    was = "" if question.before is None else f"{question.before:.4f} -> "
-    return f"{question.id}: {question.measure} {was}{question.after:.4f}: {question.text}"
+def _absent(connection: Connection) -> frozenset[Absent]:
+    """Expected documents that the head, as this connection sees it, does not hold."""
+    return frozenset(
+        (question.id, e.source, e.document_id)
+        for question in list_questions(connection)
+        for e in question.expected
+        if not e.is_indexed
+    )

@@ -358,14 +358,16 @@ class Index:
             gate: what the golden questions must find in the new generation, before it becomes the
                 head: `Gate("ndcg@10 >= 0.8")`. If they do not, the head stays, and the new
                 generation waits in the file: `publish` and `discard` decide on it, or another
-                refresh, which goes on from it. Nothing is measured if nothing has changed.
+                refresh, which goes on from it. If there is nothing to publish, the head is
+                measured: a refresh that returns has left a head that meets the gate.
             cancel: ends it within 2 s, also while the embedder hangs: calls of parser and embedder
                 then come from a worker thread, one at a time. A source that hangs is waited for.
             progress: called with `Progress`.
             wait_s: how long to wait for another writer.
 
         Raises:
-            GateError: a condition of the gate is missed; it says which questions fell.
+            GateError: a condition of the gate is missed; it says which questions fell, and whether
+                a new generation waits (`is_held`).
             LockedError: another writer holds the index.
             BuildChangedError: an unfinished build of the same sources was begun with other settings.
             UsageError: a path lies in no registered folder, or nothing was ever there; or there is
@@ -474,7 +476,7 @@ class Index:
         Raises:
             GateError: the other gate is missed as well; the generation waits on.
             UsageError: no generation waits behind a gate; or neither or both of `gate` and `force`.
-            HeadMovedError: the head, or a source, has changed since: it cannot be published as it
+            StaleBuildError: the head, or a source, has changed since: it cannot be published as it
                 was measured. Refresh again.
             LockedError: another writer holds the index.
             CancelledError: cancelled before the publish.
@@ -954,12 +956,20 @@ class Index:
 
     # Golden questions
 
-    def questions(self) -> list[Question]:
-        """The golden questions, in the order in which they were added."""
+    def questions(self, *, with_damaged: bool = False) -> list[Question]:
+        """The golden questions, in the order in which they were added.
+
+        Args:
+            with_damaged: those that no longer say what was stored are listed too, as far as they
+                can be read, and marked (`is_damaged`).
+
+        Raises:
+            CorruptIndexError: one no longer says what was stored.
+        """
         from sqlindex.store.questions import list_questions
 
         with self._file.reading() as connection:
-            return list_questions(connection)
+            return list_questions(connection, with_damaged=with_damaged)
 
     def add_question(
         self,
@@ -983,7 +993,7 @@ class Index:
                 of each, 1 to 20, which is 1 otherwise. A document may come later: it then needs its
                 source, unless there is one only.
             source: of all that are named by id or path.
-            id: chosen if None (`q1`, `q2`, …).
+            id: if None, `q` and the next number: of the first question `q1`, of the tenth `q10`.
             class_name: its kind, in words of your own.
             is_answerable: False for a question that no document answers; it expects none.
             wait_s: how long to wait for another writer.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from sqlindex.model.gate import GatedGeneration
@@ -33,6 +34,7 @@ from sqlindex.store.gated import GatedBuild, gated_build
 from sqlindex.store.head import read_head
 from sqlindex.store.header import SCHEMA_VERSION
 from sqlindex.store.log_holders import log_holders
+from sqlindex.store.parses import count_cut_otherwise
 from sqlindex.store.scope import EVERYTHING
 from sqlindex.store.settings import get_setting
 from sqlindex.store.sources import SourceRow, count_refusals, list_sources, refusal_of, refusals
@@ -47,6 +49,7 @@ def status_of(file: IndexFile, *, has_given_embedder: bool) -> IndexStatus:
         space = None if head.space_id is None else space_of(connection, head.space_id)[0]
         name = get_setting(connection, EMBEDDER_SETTING) or None
         chunks = stored_chunks(connection)
+        other = 0 if chunks is None else count_cut_otherwise(connection, chunks.fingerprint)
         sources = tuple(_source_status(connection, row) for row in list_sources(connection))
         builds = unfinished_builds(connection)
         unfinished = tuple(_unfinished(build) for build in builds if not build.is_gated)
@@ -72,6 +75,7 @@ def status_of(file: IndexFile, *, has_given_embedder: bool) -> IndexStatus:
         unfinished=unfinished,
         is_collecting=was_left,
         gated=None if gated is None else _gated(gated),
+        documents_cut_otherwise=other,
     )
 
 
@@ -91,6 +95,7 @@ def _gated(build: GatedBuild) -> GatedGeneration:
         started_at=build.started_at,
         gated_at=record.at,
         documents=build.documents,
+        changes=asdict(record.counts),
     )
 
 

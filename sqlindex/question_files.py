@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from sqlindex.errors import UsageError
 from sqlindex.model.questions import Question
@@ -15,17 +17,30 @@ _HINT = (
     "id, text and expect in each"
 )
 
+_WHOLE = re.compile(r"[+-]?[0-9]{1,9}")
+_KEYS = ("id", "_id", "text", "expect", "class", "classes", "answerable", "kind")
+_EXPECT_HINT = '"expect": ["DOCUMENT"] or {"DOCUMENT": GRADE}, or "answerable": false'
+
 Grades = Mapping[str, int]
 """Grade by the name of a document."""
 
 
-def read_questions(path: Path) -> list[tuple[Question, Grades]]:
-    """The questions of a folder or file in its order, each with the documents that it expects.
+class ReadQuestion(NamedTuple):
+    """A question of a file, the documents that it expects, and its file and line."""
+
+    question: Question
+    expected: Grades
+    where: str
+
+
+def read_questions(path: Path) -> list[ReadQuestion]:
+    """The questions of a folder or file in its order.
 
     A folder has `queries.jsonl` and `qrels.tsv` (query id, document, grade, parted by tabs, or TREC's
     four columns). A line of JSON Lines has `id` (or `_id`), `text`, and in a file `expect`: a list of
     documents, or an object of their grades. `class` or `classes` is its kind; `"answerable": false`
-    says that no document answers it.
+    says that no document answers it. A file has no other keys; those of a folder's queries may have
+    any, as judged collections do.
     Judgements of grade 0 and below are left out, and so are queries of a folder that have no other
     ones and are not said to be without an answer.
 
@@ -35,24 +50,28 @@ def read_questions(path: Path) -> list[tuple[Question, Grades]]:
     if path.is_dir():
         grades = _qrels(path)
         questions = list(_of_lines(path / "queries.jsonl", grades))
-        known = {question.id for question, _ in questions}
+        known = {read.question.id for read in questions}
         stray = sorted(grades.keys() - known)
         if stray:
             raise UsageError(f"{path}: the qrels name {stray[0]!r}, which is no query", hint=_HINT)
-        return [(q, expected) for q, expected in questions if expected or not q.is_answerable]
+        return [r for r in questions if r.expected or not r.question.is_answerable]
     return list(_of_lines(path, None))
 
 
-def _of_lines(path: Path, grades: Mapping[str, Grades] | None) -> Iterator[tuple[Question, Grades]]:
+def _of_lines(path: Path, grades: Mapping[str, Grades] | None) -> Iterator[ReadQuestion]:
     ids: set[str] = set()
     for number, line in _lines(path):
         where = f"{path}, line {number}"
         try:
-            fields = json.loads(line)
+            fields = json.loads(line, object_pairs_hook=_once)
+        except _RepeatedKey as exc:
+            raise UsageError(f"{where}: {exc} is there twice", hint="say it once") from exc
         except (ValueError, RecursionError) as exc:
             raise UsageError(f"{where}: not JSON: {exc}", hint=_HINT) from exc
         if not isinstance(fields, dict):
             raise UsageError(f"{where}: not a JSON object", hint=_HINT)
+        if grades is None:
+            _require_known(fields, where)
         id_, text = fields.get("id", fields.get("_id")), fields.get("text")
         is_answerable = fields.get("answerable", True)
         if not isinstance(id_, str) or not isinstance(text, str):
@@ -63,7 +82,34 @@ def _of_lines(path: Path, grades: Mapping[str, Grades] | None) -> Iterator[tuple
             raise UsageError(f"{where}: the id {id_!r} is taken already", hint="make ids unique")
         ids.add(id_)
         expected = _expected(fields, where) if grades is None else grades.get(id_, {})
-        yield Question(id_, text, _class(fields, where), is_answerable), expected
+        if grades is None and is_answerable and not expected:
+            raise UsageError(f"{where}: the question expects no document", hint=_EXPECT_HINT)
+        question = Question(id_, text, _class(fields, where), is_answerable)
+        yield ReadQuestion(question, expected, where)
+
+
+class _RepeatedKey(Exception):
+    """A JSON object says a key twice."""
+
+
+def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise _RepeatedKey(repr(next(key for key in keys if keys.count(key) > 1)))
+    return fields
+
+
+def _require_known(fields: Mapping[str, object], where: str) -> None:
+    for one, other in (("id", "_id"), ("class", "classes")):
+        if one in fields and other in fields:
+            raise UsageError(f"{where}: {one} and {other} say the same", hint="say it once")
+    unknown = [key for key in fields if key not in _KEYS]
+    if unknown:
+        raise UsageError(
+            f"{where}: unknown key {unknown[0]!r}",
+            hint=f"known keys: {', '.join(_KEYS)}",
+        )
 
 
 def _class(fields: Mapping[str, object], where: str) -> str | None:
@@ -80,6 +126,9 @@ def _class(fields: Mapping[str, object], where: str) -> str | None:
 def _expected(fields: Mapping[str, object], where: str) -> Grades:
     given = fields.get("expect", [])
     if isinstance(given, list) and all(isinstance(name, str) for name in given):
+        if len(set(given)) < len(given):
+            twice = next(name for name in given if given.count(name) > 1)
+            raise UsageError(f"{where}: document {twice!r} is named twice", hint="name it once")
         return dict.fromkeys(given, 1)
     if isinstance(given, dict) and all(type(grade) is int for grade in given.values()):
         return {name: grade for name, grade in given.items() if grade > 0}
@@ -102,12 +151,11 @@ def _qrels(folder: Path) -> dict[str, dict[str, int]]:
         if len(columns) != 3:
             raise UsageError(f"{where}: neither 3 columns nor TREC's 4", hint=_HINT)
         question_id, document, written = columns
-        try:
-            grade = int(written)
-        except ValueError:
+        if not _WHOLE.fullmatch(written):
             if number == 1:
                 continue  # the header
-            raise UsageError(f"{where}: the grade {written!r} is no number", hint=_HINT) from None
+            raise UsageError(f"{where}: the grade {written!r} is no whole number", hint=_HINT)
+        grade = int(written)
         judged = found.setdefault(question_id, {})
         if document in judged and judged[document] != grade:
             raise UsageError(f"{where}: {document!r} has another grade already", hint=_HINT)

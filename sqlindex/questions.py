@@ -98,12 +98,14 @@ def import_file(
         writer.transaction(durable=True) as connection,
     ):
         known = set(question_ids(connection))
-        for question, grades in read:
+        for question, grades, where in read:
             try:
                 named = _named(connection, grades, source)
+                put_question(connection, checked(replace(question, expected=named)))
             except UsageError as exc:
-                raise UsageError(f"question {question.id!r}: {exc}", hint=exc.hint) from exc
-            put_question(connection, checked(replace(question, expected=named)))
+                raise UsageError(
+                    f"{where}: question {question.id!r}: {exc}", hint=exc.hint
+                ) from exc
             (replaced if question.id in known else added).append(question.id)
             missing += [(question.id, e.source, e.document_id) for e in named if not e.is_indexed]
     return QuestionImport(tuple(added), tuple(replaced), tuple(missing))
@@ -132,12 +134,12 @@ def checked(question: Question) -> Question:
     if question.is_answerable and not question.expected:
         raise UsageError(
             f"question {question.text!r} expects no document",
-            hint="name one (--expect DOCUMENT), or say that none answers it (--none)",
+            hint="name one in expected, or say that none answers it (is_answerable=False)",
         )
     if question.expected and not question.is_answerable:
         raise UsageError(
             f"question {question.text!r} expects documents, and is said to have no answer",
-            hint="one or the other",
+            hint="leave the documents out, or do not say so",
         )
     return question
 

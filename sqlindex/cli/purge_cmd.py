@@ -65,5 +65,9 @@ def _print(done: Purge) -> None:
         print_message(f"note: {document_id} is still in the folder of {source}")
     if done.returning:
         print_message("hint: the next refresh brings it back: move it away, or ignore it there")
+    if done.is_gate_lifted:
+        print_message(
+            "note: the generation that a gate kept back held it, and is no longer one; refresh again"
+        )
     for copy in done.copies:
         print_message(f"note: {copy} is an earlier copy of the index and may hold it")

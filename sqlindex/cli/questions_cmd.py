@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
 from sqlindex.cli.documents import of_document
 from sqlindex.cli.options import db_option, json_option, open_index, wait_option
-from sqlindex.cli.output import plural, print_json, print_message, print_text
-from sqlindex.errors import UnknownDocumentError
+from sqlindex.cli.output import plural, print_error, print_json, print_message, print_text
+from sqlindex.errors import UnknownDocumentError, UsageError
 from sqlindex.index import Index
-from sqlindex.model.questions import Question
+from sqlindex.model.questions import MAX_GRADE, Question
 from sqlindex.questions import DocumentName
 
 _SHOWN_MISSING = 5
+_CORRUPT = 6
+_MAX_DIGITS = 9
+_LIKE_A_GRADE = re.compile(r"[-+]?[\d.,_]*")
 
 
 @click.group("questions")
@@ -38,7 +43,7 @@ def command() -> None:
 )
 @click.option("--none", "is_none", is_flag=True, help="No document answers it.")
 @click.option("--class", "class_name", metavar="C", help="Its kind, in words of your own.")
-@click.option("--id", "question_id", metavar="ID", help="Default: q1, q2, …")
+@click.option("--id", "question_id", metavar="ID", help="Default: q and the next number.")
 @click.option("--source", metavar="NAME", help="Whose documents, where several sources have one.")
 @wait_option
 @json_option
@@ -58,8 +63,19 @@ def _add(
 
     A document that the index does not hold yet is accepted with a warning.
     """
+    if is_none is bool(expected):
+        raise UsageError(
+            f"question {text!r} "
+            + ("has documents and --none" if is_none else "expects no document"),
+            hint="name documents (--expect DOCUMENT), or say that none answers it (--none)",
+        )
     with open_index(db) as index:
-        grades = dict(_graded(index, written, source) for written in expected)
+        grades: dict[DocumentName, int] = {}
+        for name, grade in (_graded(index, written, source) for written in expected):
+            if name in grades:
+                called = name if isinstance(name, str) else name[1]
+                raise UsageError(f"document {called!r} is named twice", hint="name it once")
+            grades[name] = grade
         question = index.add_question(
             text,
             grades,
@@ -81,16 +97,31 @@ def _add(
 @command.command("list")
 @json_option
 @db_option
-def _list(as_json: bool, db: Path) -> None:
-    """List all questions with their documents, in the order in which they were added."""
+def _list(as_json: bool, db: Path) -> int:
+    """List all questions with their documents, in the order in which they were added.
+
+    One that is damaged is marked and shown as far as it can be read; the exit code is 6 then.
+    """
     with open_index(db) as index:
-        questions = index.questions()
+        questions = index.questions(with_damaged=True)
     if as_json:
         print_json({"questions": [_as_json(question) for question in questions]})
-        return
+    else:
+        _print_questions(questions)
+    damaged = [question.id for question in questions if question.is_damaged]
+    if damaged:
+        print_error(
+            f"damaged: {', '.join(damaged)}",
+            "remove what is damaged (sqlindex questions rm ID, or sqlindex repair) and add it again",
+        )
+    return _CORRUPT if damaged else 0
+
+
+def _print_questions(questions: Sequence[Question]) -> None:
     for question in questions:
         kind = f" ({question.class_name})" if question.class_name else ""
-        print_text(f"{question.id}{kind}\t{question.text}")
+        mark = "\t(damaged)" if question.is_damaged else ""
+        print_text(f"{question.id}{kind}\t{question.text}{mark}")
         if not question.is_answerable:
             print_text("\tno document answers it")
         elif not question.expected:
@@ -147,11 +178,20 @@ def _import(path: Path, source: str | None, wait_s: float, as_json: bool, db: Pa
 
 
 def _graded(index: Index, written: str, source: str | None) -> tuple[DocumentName, int]:
-    """The document and the grade of `DOC[=GRADE]`; a name that ends in `=3` takes `=3=1`."""
+    """The document and the grade of `DOC[=GRADE]`; a name that ends in `=3` takes `=3=1`.
+
+    Raises:
+        UsageError: what stands for a grade is no whole number.
+    """
     name, equals, grade = written.rpartition("=")
-    if equals and grade.isascii() and grade.isdecimal():
-        return _named(index, name, source), int(grade)
-    return _named(index, written, source), 1
+    if not equals or not _LIKE_A_GRADE.fullmatch(grade):
+        return _named(index, written, source), 1
+    if not (grade.isascii() and grade.isdecimal()) or len(grade) > _MAX_DIGITS:
+        raise UsageError(
+            f"the grade of {name!r} is {grade!r}",
+            hint=f"a whole number from 1 to {MAX_GRADE}; a name that ends so takes '=1' behind it",
+        )
+    return _named(index, name, source), int(grade)
 
 
 def _named(index: Index, name: str, source: str | None) -> DocumentName:
@@ -176,6 +216,7 @@ def _as_json(question: Question) -> dict[str, object]:
         "text": question.text,
         "class": question.class_name,
         "is_answerable": question.is_answerable,
+        "is_damaged": question.is_damaged,
         "expected": [
             {
                 "source": e.source,

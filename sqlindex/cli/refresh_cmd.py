@@ -13,7 +13,7 @@ from sqlindex.cli.interrupts import cancelled_by_signals
 from sqlindex.cli.options import db_option, json_option, open_index, wait_option
 from sqlindex.cli.output import plural, print_json, print_message, print_text
 from sqlindex.cli.progress import shown_progress
-from sqlindex.indexing.report import ChangeKind, Changes, RefreshReport
+from sqlindex.indexing.report import Changes, RefreshReport, described
 from sqlindex.model.documents import RefusalReason
 from sqlindex.model.requests import Mode
 
@@ -74,7 +74,8 @@ def command(
 
     With --gate the golden questions are searched on the new generation before it is published. If
     they reach too little, the last generation stays, exit code 7 says so, and the new one waits for
-    'sqlindex publish', 'sqlindex discard' or another refresh.
+    'sqlindex publish', 'sqlindex discard' or another refresh. If there is nothing to publish, they are
+    searched on the last generation: exit code 0 says that it meets the gate.
     """
     asked = gate_or_none(gate, gate_mode)
     if is_plan and asked is not None:
@@ -181,8 +182,9 @@ def _print_plan(changes: Changes) -> None:
 
 def _print_report(report: RefreshReport) -> None:
     if report.resumed:
+        were = "was" if report.resumed == 1 else "were"
         print_message(
-            f"went on with an unfinished refresh: {plural(report.resumed, 'document')} were staged"
+            f"went on with an unfinished refresh: {plural(report.resumed, 'document')} {were} staged"
         )
     print_message(_summary(report.changes))
     _print_notes(report.changes)
@@ -198,15 +200,14 @@ def _print_report(report: RefreshReport) -> None:
     if report.gate is not None:
         values = ", ".join(f"{name} {value:.4f}" for name, value in report.gate.values.items())
         asked = plural(report.gate.questions, "question")
-        print_message(f"the gate is met: {values} ({report.gate.mode}, {asked})")
+        by = "" if report.is_published else " by the head"
+        print_message(f"the gate is met{by}: {values} ({report.gate.mode}, {asked})")
     state = "published" if report.is_published else "nothing to publish, still"
     print_message(f"{state} generation {report.generation} ({report.duration_s:.1f} s)")
 
 
 def _summary(changes: Changes) -> str:
-    kinds: tuple[ChangeKind, ...] = ("added", "changed", "renamed", "removed", "reparsed")
-    counts = [f"{changes.count(kind):,} {kind}" for kind in kinds if changes.count(kind)]
-    return ", ".join([*counts, f"{changes.unchanged:,} unchanged"])
+    return described({**changes.counts, "unchanged": changes.unchanged})
 
 
 def _print_notes(changes: Changes) -> None:

@@ -18,6 +18,7 @@ _DONE = {
     "dropped": "dropped",
     "reembed": "lost, embedded again at the next refresh",
     "lost": "lost, index again",
+    "removed": "damaged, taken out",
 }
 
 
@@ -36,7 +37,7 @@ def command(out: Path | None, as_json: bool, wait_s: float, db: Path) -> int:
     """Make derived rows anew, and go on without rows that are lost.
 
     Exits with 0 if all is whole again, with 5 if something was lost that a refresh or indexing
-    again brings back, with 6 if a fault remains.
+    again brings back, or questions that you must add again, with 6 if a fault remains.
     """
     with open_index(db) as index, cancelled_by_signals() as cancel:
         if out is None:
@@ -58,9 +59,13 @@ def command(out: Path | None, as_json: bool, wait_s: float, db: Path) -> int:
         for finding in report.remaining:
             print_text(f"{finding.invariant}: {finding.detail}: remains")
         _summarize(len(report.mended), len(report.remaining), needs_refresh=report.needs_refresh)
+        if report.lost_questions:
+            print_message(
+                "hint: add the questions again that were taken out: 'sqlindex questions add' or 'import'"
+            )
     if report.remaining:
         return _CORRUPT
-    return _IN_PART if report.needs_refresh else 0
+    return _IN_PART if report.needs_refresh or report.lost_questions else 0
 
 
 def _summarize(mended: int, remaining: int, *, needs_refresh: bool) -> None:

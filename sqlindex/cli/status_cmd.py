@@ -10,6 +10,7 @@ import click
 
 from sqlindex.cli.options import db_option, json_option, open_index
 from sqlindex.cli.output import plural, print_json, print_text
+from sqlindex.indexing.report import described
 from sqlindex.model.gate import GatedGeneration
 from sqlindex.model.status import FileStatus, IndexStatus, RefusedDocument
 
@@ -114,7 +115,9 @@ def _print_status(status: IndexStatus) -> None:
         f"holds       {plural(status.documents, 'document')}, {plural(status.chunks, 'chunk')}"
     )
     if status.chunk_chars is not None:
-        print_text(f"cut into    chunks of about {status.chunk_chars:,} characters")
+        other = plural(status.documents_cut_otherwise, "document")
+        later = f"; the next refresh cuts {other} anew" if status.documents_cut_otherwise else ""
+        print_text(f"cut into    chunks of about {status.chunk_chars:,} characters{later}")
     print_text(f"model       {status.embedder or 'none'}; default mode {status.default_mode}")
     print_text(f"vectors     {status.space or 'none'}")
     print_text(
@@ -137,7 +140,7 @@ def _print_gated(gated: GatedGeneration, head: int) -> None:
     result = gated.result
     asked = plural(result.questions, "question")
     print_text(
-        f"gated       a generation of {gated.gated_at} waits ({plural(gated.documents, 'document')} staged): "
+        f"gated       a generation of {gated.gated_at} waits ({described(gated.changes)}): "
         f"{'; '.join(gated.missed)} ({result.mode}, {asked})"
     )
     can = "'sqlindex publish --force' or 'sqlindex discard' decide"

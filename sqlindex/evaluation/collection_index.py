@@ -85,6 +85,7 @@ def bring_up_to_date(
     """
     started = time.perf_counter()
     with Index.open(path, create=True, embedder=embedder, config=configuration.index) as index:
+        index.collect(cancel=cancel)  # any write brings a file of an older version up to date
         foreign = [source.name for source in index.status().sources if source.name != SOURCE]
         if foreign:
             raise UsageError(

@@ -14,9 +14,14 @@ from sqlindex.model.requests import MODES, Mode
 UNCUT_DEPTH = 100
 """Distinct documents in a ranking for measures without a cutoff, as `MRR`."""
 
-_CONDITION = re.compile(r"\s*(?P<measure>[^<>=!]*?)\s*(?P<comparison>[<>=!]+)\s*(?P<bound>.*?)\s*")
+_CONDITION = re.compile(
+    r"\s*(?P<measure>[^<>=!≤≥]*?)\s*(?P<comparison>[<>=!≤≥]+)\s*(?P<bound>.*?)\s*"
+)
 _NUMBER = re.compile(r"[0-9]*\.?[0-9]+|[0-9]+\.")
-_HINT = "conditions look like 'ndcg@10 >= 0.8, hit@5 >= 0.9'"
+_HINT = (
+    "conditions look like 'ndcg@10 >= 0.8, hit@5 >= 0.9'; measures are nDCG@K, nDCG(exp)@K, P@K, R@K, "
+    "hit@K, MRR, MRR@K, MAP and MAP@K, with a number for K"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,33 +88,39 @@ def _condition(text: str, part: str, at: int) -> GateCondition:
     found = _CONDITION.fullmatch(part)
     if not part.strip():
         raise _malformed(text, at, "a condition is missing")
+    if found is None and at and part.strip().isdecimal():
+        raise _malformed(text, at - 1, "a comma parts conditions: write numbers like 0.5")
     if found is None:
         raise _malformed(text, at + len(part.rstrip()), "a comparison is missing: >= or >")
-    if found["comparison"] not in (">=", ">"):
+    if found["comparison"] not in (">=", ">", "≥"):
         raise _malformed(
             text,
             at + found.start("comparison"),
             f"{found['comparison']!r} is no comparison of a gate: >= or >",
         )
-    comparison: Comparison = ">=" if found["comparison"] == ">=" else ">"
+    comparison: Comparison = ">" if found["comparison"] == ">" else ">="
     bound = float(found["bound"]) if _NUMBER.fullmatch(found["bound"]) else 2.0
     if bound > 1:
+        percent = found["bound"].removesuffix("%").rstrip()
+        meant = f": write {float(percent) / 100:g}" if _is_percent(percent) else ""
         raise _malformed(
-            text, at + found.start("bound"), f"{found['bound']!r} is no number within 0..1"
+            text, at + found.start("bound"), f"{found['bound']!r} is no number within 0..1{meant}"
         )
     if comparison == ">" and bound == 1:
         raise _malformed(text, at + found.start("comparison"), "no value is above 1")
     try:
         measure = parse_measure(found["measure"])
     except UsageError as exc:
-        raise UsageError(
-            f"gate {text!r}, column {at + found.start('measure') + 1}: {exc}", hint=exc.hint
-        ) from None
+        raise _malformed(text, at + found.start("measure"), str(exc)) from None
     if measure.startswith("sufficient-"):
         raise _malformed(
             text, at + found.start("measure"), f"{measure} needs sets that questions do not have"
         )
     return GateCondition(measure, comparison, bound)
+
+
+def _is_percent(number: str) -> bool:
+    return _NUMBER.fullmatch(number) is not None and 1 < float(number) <= 100
 
 
 def _malformed(text: str, at: int, problem: str) -> UsageError:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from sqlindex.cancellation import CancelToken
-from sqlindex.errors import GateError, HeadMovedError, UsageError
+from sqlindex.errors import GateError, StaleBuildError, UsageError
 from sqlindex.indexing.publishing import Gatekeeper, only_told, publish_build
 from sqlindex.indexing.report import ProgressSink
 from sqlindex.indexing.resume import fits_sources
@@ -18,6 +18,7 @@ from sqlindex.store.gated import (
     GateRecord,
     apply_notes,
     gated_build,
+    gated_builds,
     note_refusals,
     put_record,
 )
@@ -46,9 +47,9 @@ def hold_build(
     One that waited before is dropped. A process that ends before the last transaction leaves an
     unfinished build.
     """
-    waiting = gated_build(writer.connection)
-    if waiting is not None and waiting.build_id != build_id:
-        drop_build(writer, waiting.build_id)
+    for waiting in gated_builds(writer.connection):
+        if waiting != build_id:
+            drop_build(writer, waiting)
     note_refusals(writer, build_id, ledger.news(), ledger.readmitted())
     result = gatekeeper.result
     assert result is not None
@@ -81,7 +82,7 @@ def publish_gated(
     Raises:
         GateError: that one refuses as well; the build waits on, with what it measured.
         UsageError: no build waits behind a gate.
-        HeadMovedError: the head, a source or a vector is not as it was when the build was made.
+        StaleBuildError: the head, a source or a vector is not as it was when the build was made.
     """
     build = require_gated(writer.connection)
     head = read_head(writer.connection)
@@ -126,7 +127,10 @@ def discard_gated(writer: Writer, cancel: CancelToken) -> None:
     Raises:
         UsageError: no build waits behind a gate.
     """
-    drop_build(writer, require_gated(writer.connection).build_id)
+    # Also one whose record is damaged.
+    waiting = gated_builds(writer.connection) or [require_gated(writer.connection).build_id]
+    for build_id in waiting:
+        drop_build(writer, build_id)
     with only_told("tidying up behind the discard"):
         collect(writer, cancel)
 
@@ -135,7 +139,7 @@ def require_gated(connection: Connection) -> GatedBuild:
     """The build that waits behind its gate.
 
     Raises:
-        UsageError: there is none; the message tells it from one that was interrupted.
+        UsageError: there is none; the message tells of one that is unfinished.
     """
     build = gated_build(connection)
     if build is not None:
@@ -143,8 +147,8 @@ def require_gated(connection: Connection) -> GatedBuild:
     unfinished = unfinished_builds(connection)
     if unfinished:
         raise UsageError(
-            f"no generation waits behind a gate: the refresh begun at {unfinished[-1].started_at} was "
-            "interrupted before it was complete",
+            f"no generation waits behind a gate: the refresh begun at {unfinished[-1].started_at} is "
+            "unfinished; it was interrupted, or a purge or a repair changed what its gate had measured",
             hint="'sqlindex refresh' goes on with it, or begins anew with --restart",
         )
     raise UsageError(
@@ -172,7 +176,7 @@ def _require_current(
     ):
         why = "vectors of it are missing"
     if why:
-        raise HeadMovedError(
+        raise StaleBuildError(
             f"the generation behind the gate can no longer be published: {why}",
             hint="refresh again, which goes on with what is staged; or 'sqlindex discard'",
         )

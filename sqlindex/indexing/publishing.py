@@ -52,8 +52,15 @@ class Gatekeeper(Protocol):
             GateError: it is not good enough.
         """
 
-    def compared(self, connection: Connection, refused: GateError) -> GateError:
-        """The error with what fell against the head that this connection sees."""
+    def compared(self, connection: Connection, counts: ChangeCounts) -> GateError:
+        """The error of what was judged last, with what fell against the head that this connection sees."""
+
+    def judge_head(self, connection: Connection, counts: ChangeCounts) -> None:
+        """Measure the head where there is nothing to publish.
+
+        Raises:
+            GateError: it is not good enough; nothing is held.
+        """
 
 
 @contextmanager
@@ -137,10 +144,10 @@ def publish_build(
                 also=also,
                 judge=None if gatekeeper is None else gatekeeper.judge,
             )
-        except GateError as exc:
+        except GateError:
             assert gatekeeper is not None
             writer.roll_back()  # else the next reading would take the new generation for the head
-            raise gatekeeper.compared(writer.connection, exc) from None
+            raise gatekeeper.compared(writer.connection, counts) from None
 
     generation = None
     if changed < staged_fts_chunks and not is_rebuilt:

@@ -15,6 +15,7 @@ from sqlindex.store.backup import copies_beside
 from sqlindex.store.builds import begin_build
 from sqlindex.store.documents import stage_removals
 from sqlindex.store.driver import Connection
+from sqlindex.store.gated import gated_builds
 from sqlindex.store.generations import ChangeCounts
 from sqlindex.store.head import read_head
 from sqlindex.store.held import excluded
@@ -45,6 +46,8 @@ class Purge:
             exactly the text of one that was purged: a copy, or the same document under an earlier name.
         returning: (source, document id) of those whose file is still in its folder: the next refresh
             brings it back unless the source excludes it.
+        is_gate_lifted: whether a generation that a gate kept back held a document. It is what is left
+            of an unfinished refresh now: `publish` cannot publish it, the next refresh goes on with it.
         copies: files beside the index that may hold the documents: made before a migration, or
             left of a copy that was killed.
     """
@@ -56,6 +59,7 @@ class Purge:
     same_text: tuple[tuple[str, str], ...] = ()
     returning: tuple[tuple[str, str], ...] = ()
     copies: tuple[str, ...] = ()
+    is_gate_lifted: bool = False
 
 
 def purge(
@@ -92,6 +96,7 @@ def purge(
     if not places and not is_unfinished:
         raise UnknownDocumentError("there is nothing to purge", hint="name a document")
     same_text = others_with_the_text(writer.connection, places)
+    was_gated = bool(gated_builds(writer.connection))
     generation, versions = read_head(writer.connection).generation, 0
     if places:
         drop_builds_naming(writer, places)
@@ -108,6 +113,7 @@ def purge(
         same_text=same_text,
         returning=tuple(dict.fromkeys(name for place, name in named if is_there(place))),
         copies=tuple(str(path) for path in copies_beside(writer.path)),
+        is_gate_lifted=was_gated and not gated_builds(writer.connection),
     )
 
 

@@ -112,7 +112,8 @@ def refresh(writer: Writer, job: RefreshJob) -> RefreshReport:
 
     Raises:
         BuildChangedError: an unfinished build of this scope was begun with another plan.
-        GateError: the gatekeeper refused the generation, which waits in the file.
+        GateError: the gatekeeper refused the generation, which waits in the file; or there was
+            nothing to publish, and it does not like the head.
     """
     started = time.monotonic()
     build = open_build(writer, job.scope, job.plan, restart=job.restart)
@@ -155,8 +156,11 @@ def refresh(writer: Writer, job: RefreshJob) -> RefreshReport:
             embedding_inputs=embedded.texts,
             rebuilt=_rebuilt(writer.connection, head, space_id, is_new_space=is_new_space),
         )
-        generation = _publish(writer, job, build_id, head, changes, space_id, embedded, ledger)
+        counts = _counts(changes, embedded)
+        generation = _publish(writer, job, build_id, head, counts, space_id, ledger)
     _tidy_behind(writer, job, is_published=generation is not None)
+    if generation is None and job.gatekeeper is not None:
+        job.gatekeeper.judge_head(writer.connection, counts)
     reused = 0
     if space_id is not None:
         reused = (
@@ -348,9 +352,8 @@ def _publish(
     job: RefreshJob,
     build_id: int,
     head: Head,
-    changes: Changes,
+    counts: ChangeCounts,
     space_id: int | None,
-    embedded: Embedded,
     ledger: Ledger,
 ) -> int | None:
     """Publish unless nothing differs; the new generation or None."""
@@ -360,13 +363,6 @@ def _publish(
         if job.also is not None:
             job.also(connection)
 
-    counts = ChangeCounts(
-        added=changes.count("added"),
-        changed=changes.count("changed") + changes.count("reparsed"),
-        removed=changes.count("removed"),
-        renamed=changes.count("renamed"),
-        embedded=embedded.texts,
-    )
     try:
         return publish_build(
             writer,
@@ -395,6 +391,18 @@ def _publish(
             ledger=ledger,
         )
         raise
+
+
+def _counts(changes: Changes, embedded: Embedded) -> ChangeCounts:
+    return ChangeCounts(
+        added=changes.count("added"),
+        changed=changes.count("changed"),
+        reparsed=changes.count("reparsed"),
+        renamed=changes.count("renamed"),
+        removed=changes.count("removed"),
+        unchanged=changes.unchanged,
+        embedded=embedded.texts,
+    )
 
 
 def _remember(connection: Connection, job: RefreshJob, ledger: Ledger) -> None:

@@ -40,9 +40,9 @@ from sqlindex.store.sources import drop_file_stats
 from sqlindex.store.watch import CheckedConnection
 from sqlindex.store.writer import Writer
 
-Outcome = Literal["rebuilt", "dropped", "reembed", "lost"]
+Outcome = Literal["rebuilt", "dropped", "reembed", "lost", "removed"]
 """Made anew from what is whole; taken out, and nothing needs it; its vector is made again by the next
-refresh; gone until it is indexed again."""
+refresh; gone until it is indexed again; a question, taken out until somebody adds it again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +73,11 @@ class RepairReport:
     def needs_refresh(self) -> bool:
         """Whether something was bypassed that a refresh, or indexing again, brings back."""
         return any(each.outcome in ("reembed", "lost") for each in self.mended)
+
+    @property
+    def lost_questions(self) -> bool:
+        """Whether golden questions were taken out, which nothing but their author brings back."""
+        return any(each.outcome == "removed" for each in self.mended)
 
 
 @dataclass(slots=True)
@@ -121,7 +126,7 @@ def repair(
     with writer.transaction():
         for what, outcome in rows.mend_sources(connection):
             note(cast(Outcome, outcome), [what])
-        note("lost", rows.mend_questions(connection))
+        note("removed", rows.mend_questions(connection))
     for build_id in unreadable_builds(connection):
         drop_build(writer, build_id)
         note("dropped", [f"unfinished build {build_id}"])

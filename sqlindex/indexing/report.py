@@ -60,6 +60,13 @@ class Changes:
         return sum(1 for _, _, is_kept in self.refused if is_kept)
 
 
+def described(counts: Mapping[str, int]) -> str:
+    """`1 added, 3 unchanged`: how many documents changed in which way, and how many did not."""
+    kinds = ("added", "changed", "renamed", "removed", "reparsed")
+    told = [f"{counts[kind]:,} {kind}" for kind in kinds if counts.get(kind)]
+    return ", ".join([*told, f"{counts.get('unchanged', 0):,} unchanged"])
+
+
 @dataclass(frozen=True, slots=True)
 class RefreshReport:
     """What a refresh did.
@@ -73,8 +80,8 @@ class RefreshReport:
         resumed: documents that an interrupted refresh had staged before.
         truncated: embedded texts that were longer than the embedder's limit and were cut.
         without_vector: places and reasons of texts published lexical-only on request.
-        gate: what the gate measured of the published generation; None without a gate, or when
-            there was nothing to publish.
+        gate: what the gate measured of the generation that is the head afterwards; None without a
+            gate.
         duration_s: wall time.
     """
 

@@ -61,6 +61,8 @@ class GatedGeneration:
         started_at: when its refresh began, UTC, ISO 8601.
         gated_at: when the gate measured it.
         documents: that it adds or changes.
+        changes: how many documents its refresh found `added`, `changed`, `reparsed`, `renamed`,
+            `removed` and `unchanged`, and how many texts it `embedded`.
     """
 
     result: GateResult
@@ -69,3 +71,4 @@ class GatedGeneration:
     started_at: str
     gated_at: str
     documents: int
+    changes: Mapping[str, int]

@@ -35,6 +35,7 @@ class Question:
         is_answerable: False if no document answers it. An answerable one may have lost all its
             documents to a purge.
         expected: by source and document id.
+        is_damaged: whether the file no longer says what was stored; what can be read is here.
     """
 
     id: str
@@ -42,6 +43,7 @@ class Question:
     class_name: str | None = None
     is_answerable: bool = True
     expected: tuple[Expectation, ...] = ()
+    is_damaged: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,6 +92,8 @@ class IndexStatus:
         kept_generations: how many can be searched, the head included.
         unfinished: refreshes that were interrupted, oldest first.
         chunk_chars: soft size of the chunks that the index was set up with; None for the default.
+        documents_cut_otherwise: how many of the head were cut into chunks of another size than
+            `chunk_chars`; 0 for the default.
         gated: a generation that a gate keeps from being published, or None.
         is_collecting: whether a collection was interrupted; the next refresh goes on with it.
         embedder: name of the model the index is refreshed with, None for none or the host's own.
@@ -118,6 +120,7 @@ class IndexStatus:
     is_collecting: bool = False
     chunk_chars: int | None = None
     gated: GatedGeneration | None = None
+    documents_cut_otherwise: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,7 +107,7 @@ def unfinished_builds(connection: Connection) -> list[UnfinishedBuild]:
 def _read_plan(text: str, build_id: int) -> dict[str, str]:
     try:
         plan = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         plan = None
     if not isinstance(plan, dict) or not all(isinstance(value, str) for value in plan.values()):
         raise CorruptIndexError(

@@ -195,8 +195,8 @@ def _builds(connection: Connection) -> Iterator[Finding]:
 
 
 def _questions(connection: Connection) -> Iterator[Finding]:
-    for question_id in damaged_questions(connection):
-        yield Finding("questions give their checksum", f"question {question_id!r} is damaged")
+    for question in damaged_questions(connection):
+        yield Finding("questions give their checksum", f"question {question.id!r} is damaged")
 
 
 def _encodable(connection: Connection) -> Iterator[Finding]:

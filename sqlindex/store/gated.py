@@ -16,6 +16,7 @@ from sqlindex.errors import CorruptIndexError
 from sqlindex.model.documents import Refusal
 from sqlindex.model.gate import GateResult
 from sqlindex.model.requests import MODES
+from sqlindex.store.checksum import check8
 from sqlindex.store.driver import Connection
 from sqlindex.store.generations import ChangeCounts
 from sqlindex.store.sources import put_mount_points
@@ -29,6 +30,7 @@ _GATED = """
       (SELECT count(*) FROM document_version d WHERE d.build_id = b.build_id AND d.born IS NULL)
     FROM build b WHERE gated IS NOT NULL ORDER BY build_id DESC
 """
+_GATED_IDS = "SELECT build_id FROM build WHERE gated IS NOT NULL ORDER BY build_id"
 _PUT = "UPDATE build SET gated = :gated WHERE build_id = :build_id"
 _NOTE = "INSERT OR REPLACE INTO gated_refusal VALUES(?, ?, ?, ?, ?, ?, ?)"
 _DROP_NOTES = "DELETE FROM gated_refusal WHERE build_id = :build_id"
@@ -75,8 +77,11 @@ class GateRecord:
     mount_points: Mapping[int, Sequence[str]]
 
     def to_json(self) -> str:
-        """As it is stored."""
-        return json.dumps(asdict(self), ensure_ascii=False, sort_keys=True)
+        """As it is stored: with a checksum over all else."""
+        fields = asdict(self)
+        # Once through JSON, so that the keys of mappings are texts as they are when it is read.
+        fields = json.loads(json.dumps(fields))
+        return json.dumps({**fields, "check8": _check8(fields)}, ensure_ascii=False, sort_keys=True)
 
 
 class GatedBuild(NamedTuple):
@@ -102,6 +107,11 @@ def gated_build(connection: Connection) -> GatedBuild | None:
     return GatedBuild(build_id, base, started_at, documents, read_record(stored, build_id))
 
 
+def gated_builds(connection: Connection) -> list[int]:
+    """Ids of the builds that wait behind their gate: one, or none."""
+    return [row[0] for row in connection.execute(_GATED_IDS)]
+
+
 def read_record(stored: str, build_id: int) -> GateRecord:
     """The record of a gated build.
 
@@ -110,6 +120,8 @@ def read_record(stored: str, build_id: int) -> GateRecord:
     """
     try:
         fields = json.loads(stored)
+        if fields.pop("check8") != _check8(fields):
+            raise ValueError("checksum")
         result = GateResult(**fields["result"])
         record = GateRecord(
             result=result,
@@ -126,11 +138,16 @@ def read_record(stored: str, build_id: int) -> GateRecord:
         {name: float(value) for name, value in result.values.items()}
         if result.mode not in MODES:
             raise ValueError(result.mode)
-    except (ValueError, TypeError, KeyError, AttributeError) as exc:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as exc:
         raise CorruptIndexError(
-            f"what a gate measured of build {build_id} is damaged", hint="run 'sqlindex repair'"
+            f"what a gate measured of build {build_id} is damaged",
+            hint="refresh again, which goes on with what is staged; or 'sqlindex discard'",
         ) from exc
     return record
+
+
+def _check8(fields: Mapping[str, object]) -> str:
+    return check8(json.dumps(fields, sort_keys=True).encode()).hex()
 
 
 def unreadable_records(connection: Connection) -> list[int]:

@@ -28,12 +28,17 @@ _STAGED_BATCH = 200
 
 @dataclass(frozen=True, slots=True)
 class ChangeCounts:
-    """What a generation changed against the one before it, in documents and embedded texts."""
+    """What a generation changed against the one before it, in documents and embedded texts.
+
+    The row of a generation counts what was only reparsed as changed.
+    """
 
     added: int = 0
     changed: int = 0
-    removed: int = 0
+    reparsed: int = 0
     renamed: int = 0
+    removed: int = 0
+    unchanged: int = 0
     embedded: int = 0
 
 
@@ -256,7 +261,7 @@ def publish(
                 "chunks": head.chunks + born_chunks - died_chunks,
                 "embedded_chunks": head.embedded_chunks + more_embedded,
                 "added": counts.added,
-                "changed": counts.changed,
+                "changed": counts.changed + counts.reparsed,
                 "removed": counts.removed,
                 "renamed": counts.renamed,
                 "embedded": counts.embedded,

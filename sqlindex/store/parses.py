@@ -53,6 +53,12 @@ _PLACE = """
       JOIN section x ON x.parse_id = c.parse_id AND x.ord = c.section_ord
     WHERE c.parse_id = :parse_id AND c.ord = :ord
 """
+# A recipe names the sizes between a colon and the token limit, or the end of that part.
+_COUNT_CUT_OTHERWISE = """
+    SELECT count(*) FROM document_version d JOIN parse p USING(parse_id)
+    WHERE d.born IS NOT NULL AND d.died IS NULL
+      AND instr(p.recipe, ':' || :sizes || ';') = 0 AND instr(p.recipe, ':' || :sizes || '/') = 0
+"""
 _DOCUMENT_OF_PARSE = """
     SELECT s.name, d.document_id FROM document_version d JOIN source s USING(source_id)
     WHERE d.parse_id = :parse_id ORDER BY d.died IS NOT NULL, d.version_id DESC LIMIT 1
@@ -91,6 +97,15 @@ class PreparedChunk:
     fingerprint: bytes
     occurrence: int
     embedding_key: bytes | None
+
+
+def count_cut_otherwise(connection: Connection, sizes: str) -> int:
+    """Documents of the head whose chunks were cut to other sizes; reads the recipe of each.
+
+    Args:
+        sizes: see `ChunkConfig.fingerprint`.
+    """
+    return int(connection.execute(_COUNT_CUT_OTHERWISE, {"sizes": sizes}).fetchone()[0])
 
 
 def find_parse(connection: Connection, content_id: int, recipe: str) -> tuple[int, int] | None:

@@ -235,6 +235,10 @@ _PLAIN_TEXTS = (
     ("vector_refusal", ("detail",), "UPDATE vector_refusal SET {column} = ''" + _OF_TEXT),
 )
 _FORGET_QUESTION = "DELETE FROM question WHERE CAST(question_id AS BLOB) = ?"
+_STRAY_EXPECTATIONS = """
+    SELECT question_id, source, document_id FROM expectation
+    WHERE question_id NOT IN (SELECT question_id FROM question) ORDER BY 1, 2, 3
+"""
 _FORGET_EXPECTATIONS = """
     DELETE FROM expectation WHERE question_id NOT IN (SELECT question_id FROM question)
 """
@@ -639,13 +643,22 @@ def mend_sources(connection: Connection) -> Iterator[tuple[str, str]]:
 
 
 def mend_questions(connection: Connection) -> Iterator[str]:
-    """Delete golden questions that do not say what was stored, and expectations of none."""
-    for question_id in damaged_questions(connection):
-        connection.execute(_FORGET_QUESTION, (stored_bytes(str(question_id)),))
+    """Delete golden questions that do not say what was stored, and expectations of none.
+
+    Nothing brings a question back, so what can be read of each is told.
+    """
+    strays = connection.execute(_STRAY_EXPECTATIONS).fetchall()
+    connection.execute(_FORGET_EXPECTATIONS)
+    for question_id, source, document_id in strays:
+        yield f"that question {question_id}, which is gone, expects {document_id} of {source}"
+    for question in damaged_questions(connection):
+        connection.execute(_FORGET_QUESTION, (stored_bytes(question.id),))
         connection.execute(_FORGET_EXPECTATIONS)
-        yield f"question {question_id}"
-    if connection.execute(_FORGET_EXPECTATIONS).rowcount:
-        yield "expectations of a question that is gone"
+        kind = f", class {question.class_name}" if question.class_name else ""
+        expected = ", ".join(
+            f"{e.document_id} of {e.source} (grade {e.grade})" for e in question.expected
+        )
+        yield f"question {question.id}: {question.text}{kind}; expected: {expected or 'nothing'}"
 
 
 def _is_encodable(text: object) -> bool:

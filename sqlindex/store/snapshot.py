@@ -8,7 +8,7 @@ from typing import NamedTuple
 from sqlindex.model.rendered import Rendered
 from sqlindex.store.contents import read_span
 from sqlindex.store.driver import Connection, Row, Value
-from sqlindex.store.stored_json import read_rendered, read_texts
+from sqlindex.store.stored_json import read_rendered, read_texts, require_texts
 from sqlindex.store.verified import VerifiedRows, damaged_row
 from sqlindex.store.visible import LIVE
 
@@ -85,9 +85,19 @@ class Condition(NamedTuple):
 
 
 def chunk_key(connection: Connection, generation: int, slot: int) -> tuple[str, str, int] | None:
-    """(source, document id, start character) of a slot: the order of ties; None if not live."""
+    """(source, document id, start character) of a slot: the order of ties; None if not live.
+
+    Raises:
+        CorruptIndexError: a value is of another type.
+    """
     found = connection.execute(_KEY, {"generation": generation, "slot": slot}).fetchone()
-    return None if found is None else (found[0], found[1], found[2])
+    if found is None:
+        return None
+    source, document_id, start_char = found
+    require_texts(f"the version at slot {slot}", source, document_id)
+    if not isinstance(start_char, int):
+        raise damaged_row(f"the chunk at slot {slot}")
+    return source, document_id, start_char
 
 
 def read_chunk(

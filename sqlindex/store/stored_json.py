@@ -75,7 +75,7 @@ def read_rendered(stored: str, row: str) -> tuple[Rendered, ...]:
 def _read(stored: str, row: str) -> object:
     try:
         value: object = json.loads(stored)
-    except ValueError as exc:
+    except (ValueError, RecursionError) as exc:
         raise _damaged(row) from exc
     return value
 

@@ -21,6 +21,7 @@ LEVEL_BY_PART = {
     **dict.fromkeys(("sources", "parsing", "embedding", "indexing", "search"), 3),
     # One level in three files: adapters meet pipelines, the state, and the public class over both.
     "wiring": 4,
+    "verdict": 4,
     **dict.fromkeys(("gating", "overview", "question_files", "registration", "snapshot"), 5),
     "questions": 6,
     "index": 7,

@@ -80,6 +80,11 @@ def test_malformed_questions_are_refused(notes: Index) -> None:
     ):
         with pytest.raises(UsageError, match=problem):
             notes.add_question(text, expected, **options)
+    with pytest.raises(UsageError) as caught:
+        notes.add_question("x", [])
+    assert caught.value.hint == (
+        "name one in expected, or say that none answers it (is_answerable=False)"
+    )
     notes.add_question("x", ["pump"], id="one")
     with pytest.raises(DuplicateError, match="a question 'one' already"):
         notes.add_question("x", ["pump"], id="one")
@@ -113,6 +118,10 @@ def test_a_folder_of_queries_and_qrels_is_imported_and_replaces_the_same_ids(
         ("pump", 2),
     ]
     assert [question.class_name for question in notes.questions()] == ["easy", "near miss"]
+    for grade in ("1_0", "\u0661", "1.5"):
+        (folder / "qrels.tsv").write_text(f"1\tpump\t1\n1\tcards:valve\t{grade}\n")
+        with pytest.raises(UsageError, match=r"line 2: the grade .* is no whole number"):
+            notes.import_questions(folder)
     (folder / "qrels.tsv").write_text("1\tpump\n")
     with pytest.raises(UsageError, match=r"qrels\.tsv, line 1: neither 3 columns nor TREC's 4"):
         notes.import_questions(folder)
@@ -132,13 +141,41 @@ def test_a_malformed_file_names_its_line_and_nothing_is_stored(
         ('{"id": "2", "text": "x", "expect": "pump"}', "line 2: expect must be a list"),
         ('{"id": "2", "text": "x", "expect": {"pump": 1.5}}', "line 2: expect must be a list"),
         ('{"id": "2", "text": "x", "answerable": "no"}', "line 2: answerable must be true"),
-        ('{"id": "2", "text": "x", "class": 7}', "line 2: class must be a text"),
-        ('{"id": "2", "text": "x", "expect": ["valve"]}', "question '2': 'valve' is more than one"),
-        ('{"id": "2", "text": "x"}', "expects no document"),
+        ('{"id": "2", "text": "x", "answerable": false, "class": 7}', "line 2: class must be"),
+        ('{"id": "2", "text": "x"}', "line 2: the question expects no document"),
+        ('{"id": "2", "text": "x", "expects": ["pump"]}', "line 2: unknown key 'expects'"),
+        (
+            '{"id": "2", "text": "x", "text": "y", "expect": ["pump"]}',
+            "line 2: 'text' is there twice",
+        ),
+        ('{"id": "2", "text": "x", "expect": {"pump": 1, "pump": 2}}', "line 2: 'pump' is there"),
+        (
+            '{"id": "2", "text": "x", "expect": ["pump", "pump"]}',
+            "line 2: document 'pump' is named",
+        ),
+        (
+            '{"id": "2", "_id": "3", "text": "x", "expect": ["pump"]}',
+            "line 2: id and _id say the same",
+        ),
+        ('{"id": "2", "text": "\\u0000", "expect": ["pump"]}', "line 2: question '2': the text of"),
+        ('{"id": "\\ud800", "text": "x", "expect": ["pump"]}', "line 2: question .*not encodable"),
+        *(
+            (f'{{"id": "2", "text": "x", {fields}}}', f"line 2: question '2': {problem}")
+            for fields, problem in (
+                ('"expect": ["valve"]', "'valve' is more than one"),
+                ('"expect": ["pump", "notes:pump"]', "document 'pump' of notes is named twice"),
+                ('"expect": {"pump": 21}', "the grade of 'pump' is 21"),
+                ('"expect": ["later"]', "the index holds no document 'later'"),
+                ('"expect": ["pump"], "answerable": false', "question 'x' expects documents"),
+                ('"expect": ["pump"], "class": " "', "the class of a question is ' '"),
+            )
+        ),
     ):
         path.write_text(f"{good}\n{line}\n")
-        with pytest.raises(UsageError, match=problem):
+        with pytest.raises(UsageError, match=problem) as caught:
             notes.import_questions(path)
+        assert "--expect" not in caught.value.hint
+        assert "--none" not in caught.value.hint
         assert notes.questions() == []
     with pytest.raises(UsageError, match="cannot be read"):
         notes.import_questions(tmp_path / "nowhere.jsonl")
@@ -190,7 +227,7 @@ def test_a_damaged_question_is_an_error_and_a_repair_takes_out_that_one(tmp_path
     with Index.open(tmp_path / "index.db", create=True) as index:
         index.upsert("notes", [Document("pump", "the pump")])
         index.add_question("one", ["pump"], id="one")
-        index.add_question("two", ["pump"], id="two")
+        index.add_question("two", ["pump", "later"], id="two")
     connection = connect(tmp_path / "index.db", "rw")
     connection.execute("UPDATE expectation SET grade = 9 WHERE question_id = 'two'")
     connection.close()
@@ -198,7 +235,14 @@ def test_a_damaged_question_is_an_error_and_a_repair_takes_out_that_one(tmp_path
         with pytest.raises(CorruptIndexError, match="question 'two' is damaged"):
             index.questions()
         assert [finding.detail for finding in index.check()] == ["question 'two' is damaged"]
-        assert [mended.what for mended in index.repair().mended] == ["question two"]
+        assert [q.is_damaged for q in index.questions(with_damaged=True)] == [False, True]
+        index.purge("pump")
+        assert [finding.detail for finding in index.check()] == ["question 'two' is damaged"]
+        report = index.repair()
+        assert [(each.what, each.outcome) for each in report.mended] == [
+            ("question two: two; expected: later of notes (grade 9)", "removed")
+        ]
+        assert (report.lost_questions, report.needs_refresh) == (True, False)
         assert [question.id for question in index.questions()] == ["one"]
 
 

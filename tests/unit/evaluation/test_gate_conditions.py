@@ -33,6 +33,10 @@ def test_conditions_are_read_with_canonical_measures_and_the_depth_they_need() -
         ("ndcg@10 => 0.8", 9, "'=>' is no comparison"),
         ("hit@5 >= 0.9, ndcg@10 >= high", 26, "'high' is no number"),
         ("ndcg@10 >= 80", 12, "'80' is no number within 0..1"),
+        ("hit@5 >= 50%", 10, "'50%' is no number within 0..1: write 0.5"),
+        ("hit@5 >= 80", 10, "'80' is no number within 0..1: write 0.8"),
+        ("hit@5 >= 0,5", 11, "a comma parts conditions: write numbers like 0.5"),
+        ("hit@5 ≤ 0.5", 7, "'≤' is no comparison"),
         ("ndcg@10 >= -1", 12, "'-1' is no number"),
         ("ndcg@10 >= ", 12, "'' is no number"),
         ("ndcg@10 >= nan", 12, "'nan' is no number"),
@@ -66,3 +70,15 @@ def test_rankings_are_measured_question_by_question() -> None:
 def test_an_unknown_mode_is_refused() -> None:
     with pytest.raises(ValueError, match="mode must be one of"):
         Gate("hit@1 >= 0", "fuzzy")  # type: ignore[arg-type]  # that is the point
+
+
+def test_a_hint_names_only_measures_that_a_gate_takes() -> None:
+    for text in ("nice@5 >= 0.8", "hit >= 0.9", "sufficient-hit@5 >= 0.5"):
+        with pytest.raises(UsageError) as caught:
+            Gate(text)
+        assert "hit@K" in caught.value.hint
+        assert "sufficient" not in caught.value.hint
+
+
+def test_the_sign_of_mathematics_is_read_too() -> None:
+    assert Gate("hit@5 ≥ 0.5").conditions == Gate("hit@5 >= 0.5").conditions

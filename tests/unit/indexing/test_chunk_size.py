@@ -28,7 +28,9 @@ def test_the_size_that_an_index_was_set_up_with_is_used_unless_a_host_says_other
         assert _chunks(index) == 1
         index.set_chunks(small)
         assert index.status().chunk_chars == 60
+        assert index.status().documents_cut_otherwise == 1
         assert _chunks(index) == 6
+        assert index.status().documents_cut_otherwise == 0
     with Index.open(db) as index:
         assert index.upsert("notes", [Document("a", TEXT)]).is_published is False
     with Index.open(db, config=IndexConfig()) as index:

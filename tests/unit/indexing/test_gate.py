@@ -17,10 +17,11 @@ from sqlindex.errors import (
     BadVectorError,
     BuildChangedError,
     CancelledError,
+    CorruptIndexError,
     EmbedderRequiredError,
     GateError,
-    HeadMovedError,
     OptionalDependencyError,
+    StaleBuildError,
     UsageError,
 )
 from sqlindex.indexing.report import Progress
@@ -148,8 +149,53 @@ def test_the_error_names_missed_conditions_and_fallen_questions_worst_first(
     ]
     told = str(refused).splitlines()
     assert "hit@1 0.0000 (now 1.0000), wanted >= 0.9; MRR 0.1667" in told[0]
-    assert told[1] == "close: MRR 1.0000 -> 0.0000: valve that closes"
+    assert told[1].startswith("what it changes: 4 changed, 0 unchanged; embedded ")
+    assert told[2] == "close: MRR 1.0000 -> 0.0000: valve that closes"
+    assert (refused.below, refused.absent) == ((), ())
     assert refused.details["missed"]
+
+
+@pytest.mark.req("D-10")
+def test_what_a_head_below_the_bound_fails_too_and_what_is_nowhere_is_named(
+    db: Path, folder: Path
+) -> None:
+    with _open(db) as index:
+        index.add_question("valve of the\n  steam engine", ["valv.md"], id="typo")
+        index.add_question("zebra", ["a.md", "e.md"], id="zebra")
+        _write(folder, FILES | {"d.md": "# Letter\n\nA letter.\n", "e.md": "# Other\n\nOther.\n"})
+        refused = _held(index, Gate("hit@1 >= 0.9", "lexical"))
+        assert refused.fell == ()
+        assert [(b.id, b.before, b.after) for b in refused.below] == [
+            ("typo", 0.0, 0.0),
+            ("zebra", 0.0, 0.0),
+        ]
+        # The new generation holds e.md.
+        assert refused.absent == (("typo", "notes", "valv.md"),)
+        assert refused.details["absent"] == [
+            {"question": "typo", "source": "notes", "document_id": "valv.md"}
+        ]
+        assert str(refused).splitlines()[2:] == [
+            "below the bound, in the head as well:",
+            "typo: hit@1 0.0000 -> 0.0000: valve of the steam engine",
+            "zebra: hit@1 0.0000 -> 0.0000: zebra",
+            "typo expects valv.md of notes, which is not in the index",
+        ]
+
+
+@pytest.mark.req("D-10")
+def test_what_waits_says_what_it_changes(db: Path, folder: Path) -> None:
+    (folder / "d.md").unlink()
+    (folder / "e.md").write_text("# New\n\nSomething new.\n")
+    with _open(db) as index:
+        refused = _held(index)
+        counted = {kind: n for kind, n in refused.changes.items() if n and kind != "embedded"}
+        assert counted == {"added": 1, "changed": 2, "removed": 1, "unchanged": 1}
+        gated = index.status().gated
+        assert gated is not None
+        assert gated.changes == refused.changes
+        with pytest.raises(GateError) as again:
+            index.publish(gate=Gate("hit@1 >= 1", "lexical"))
+        assert again.value.changes == refused.changes
 
 
 @pytest.mark.req("D-10")
@@ -161,9 +207,37 @@ def test_a_gate_that_is_met_publishes_and_says_what_was_measured(db: Path) -> No
         assert (report.gate.mode, report.gate.questions) == ("hybrid", 3)
         assert report.gate.values["hit@1"] == pytest.approx(1 / 3)
         assert index.status().gated is None
-        # Nothing to publish, nothing to measure: the head does not move.
-        again = index.refresh(gate=Gate("hit@1 >= 1"))
-        assert (again.is_published, again.gate) == (False, None)
+
+
+@pytest.mark.req("D-10")
+def test_where_there_is_nothing_to_publish_the_head_is_measured(db: Path) -> None:
+    with _open(db) as index:
+        published = index.refresh(gate=Gate(GOOD, "lexical"))
+        again = index.refresh(gate=Gate(GOOD, "lexical"))
+        assert (again.is_published, again.gate) == (False, published.gate)
+        refused = _held(index, Gate("hit@1 >= 1"))
+        assert refused.is_held is False
+        assert refused.missed[0].value == pytest.approx(1 / 3)
+        assert refused.missed[0].before is None
+        assert [(b.id, b.before, b.after) for b in refused.below] == [
+            ("close", None, 0.0),
+            ("lamp", None, 0.0),
+        ]
+        assert str(refused).startswith("nothing to publish, and the head misses the gate: hit@1")
+        assert (index.status().generation, index.status().gated) == (2, None)
+        assert index.check() == []
+
+
+@pytest.mark.req("D-10")
+@pytest.mark.parametrize("mode", MODES)
+def test_an_empty_index_answers_nothing(tmp_path: Path, folder: Path, mode: Mode) -> None:
+    with Index.open(tmp_path / "empty.db", create=True, embedder=HashingEmbedder(64)) as index:
+        index.add_source(folder, name="notes")
+        index.add_question("pump", ["a.md"])
+        assert _held(index, Gate(GOOD, mode)).missed[0].value == 0
+        _write(folder, {"b.md": "# Valve\n\nA valve.\n"})
+        refused = _held(index, Gate(GOOD, mode))
+        assert (refused.is_held, refused.missed[0].before) == (True, 0)
 
 
 @pytest.mark.req("D-10")
@@ -227,7 +301,7 @@ def test_what_was_interrupted_is_neither_published_nor_discarded(db: Path) -> No
         with pytest.raises(CancelledError):
             index.refresh(cancel=token, progress=cancel, gate=Gate(GOOD))
         for call in (lambda: index.publish(force=True), index.discard):
-            with pytest.raises(UsageError, match="was interrupted before it was complete"):
+            with pytest.raises(UsageError, match="is unfinished; it was interrupted, or a purge"):
                 call()
         assert len(index.status().unfinished) == 1
         with pytest.raises(UsageError, match="another gate, or force"):
@@ -242,11 +316,12 @@ def test_only_what_was_measured_can_be_published(db: Path, folder: Path, tmp_pat
     with _open(db) as index:
         _held(index)
         index.upsert("cards", [Document("1", "a card")])
-        with pytest.raises(HeadMovedError, match="made on generation 1, the head is 2"):
+        with pytest.raises(StaleBuildError, match="made on generation 1, the head is 2") as stale:
             index.publish(force=True)
+        assert stale.value.retryable is False
         _held(index)
         index.move_source("notes", folder.rename(tmp_path / "moved"))
-        with pytest.raises(HeadMovedError, match="a source of it was removed or changed"):
+        with pytest.raises(StaleBuildError, match="a source of it was removed or changed"):
             index.publish(force=True)
         index.discard()
         assert index.check() == []
@@ -428,9 +503,9 @@ def test_a_purge_of_a_document_that_waits_takes_the_gate_away(db: Path, folder: 
     with _open(db) as index:
         _held(index)
         (folder / "secret.md").unlink()
-        index.purge("secret.md")
+        assert index.purge("secret.md").is_gate_lifted
         assert index.status().gated is None
-        with pytest.raises(UsageError, match="was interrupted before it was complete"):
+        with pytest.raises(UsageError, match="is unfinished; it was interrupted, or a purge"):
             index.publish(force=True)
         assert index.check() == []
         _held(index)
@@ -451,6 +526,42 @@ def test_a_repair_that_loses_what_waits_takes_the_gate_away(db: Path) -> None:
         assert index.repair().remaining == ()
         assert index.status().gated is None
         assert index.refresh().is_published
+        assert index.check() == []
+
+
+@pytest.mark.req("D-10", "A-29")
+@pytest.mark.parametrize(
+    "record",
+    [
+        "json_set(gated, '$.space_id', NULL)",
+        "json_set(gated, '$.counts.added', -5)",
+        "json_set(gated, '$.result.values', json('{}'))",
+        "json_remove(gated, '$.check8')",
+        "printf('%.100000c', '[')",
+        "'{}'",
+    ],
+)
+def test_a_changed_record_of_a_gate_is_damage_and_can_be_refreshed_or_discarded(
+    db: Path, tmp_path: Path, record: str
+) -> None:
+    with _open(db) as index:
+        _held(index)
+        connection = connect(db, "rw")
+        connection.execute(f"UPDATE build SET gated = {record}")
+        connection.close()
+        index.backup(tmp_path / "copy.db")
+        index.backup(tmp_path / "mended.db")
+        assert [finding.invariant for finding in index.check()] == ["unfinished builds can be read"]
+        for call in (index.status, lambda: index.publish(force=True)):
+            with pytest.raises(CorruptIndexError, match="what a gate measured") as damaged:
+                call()
+            assert "discard" in damaged.value.hint
+        index.discard()
+        assert index.check() == []
+    with _open(tmp_path / "copy.db") as index:
+        assert (index.refresh().resumed, index.check()) == (2, [])
+    with _open(tmp_path / "mended.db") as index:
+        assert [each.outcome for each in index.repair().mended] == ["dropped"]
         assert index.check() == []
 
 

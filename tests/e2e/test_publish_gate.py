@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from sqlindex.cli.main import run
+from sqlindex.store.driver import connect
 from tests.faults import CommandResult, assert_told, clean_environment, sqlindex
 
 SHEETS = {
@@ -116,7 +117,8 @@ def test_a_bad_chunk_size_is_stopped_and_a_good_refresh_passes(db: Path, folder:
     assert "chunks of about 40 characters" in sqlindex("status", "--db", db).out
     stopped = sqlindex("refresh", "--gate", GATE, "--db", db)
     assert stopped.code == 7
-    first, *fell, hint = stopped.err.splitlines()
+    first, changes, *fell, hint = stopped.err.splitlines()
+    assert changes == "  what it changes: 9 reparsed, 0 unchanged"
     assert first.startswith("error: the gate keeps the new generation back: nDCG@10 0.")
     assert "hit@1 0.0000 (now 1.0000), wanted >= 0.9" in first
     assert fell[:4] == [
@@ -126,12 +128,15 @@ def test_a_bad_chunk_size_is_stopped_and_a_good_refresh_passes(db: Path, folder:
     status = sqlindex("status", "--db", db)
     assert "generation  2," in status.out
     assert "gated       a generation of " in status.out
+    assert "waits (9 reparsed, 0 unchanged): nDCG@10" in status.out
     assert "hit@1 0.0000 (now 1.0000), wanted >= 0.9 (lexical, 4 questions)" in status.out
+    assert "of about 40 characters; the next refresh cuts 9 documents anew" in status.out
 
     # Undone and refreshed, the index is as it was: what waited is gone.
     assert sqlindex("init", "--chunk-chars", "1200", "--db", db).code == 0
     again = sqlindex("refresh", "--gate", GATE, "--db", db)
     assert again.code == 0, again.err
+    assert "the gate is met by the head: nDCG@10 1.0000, hit@1 1.0000" in again.err
     assert sqlindex("status", "--json", "--db", db).json["gated"] is None
     assert sqlindex("check", "--db", db).code == 0
 
@@ -149,6 +154,8 @@ def test_a_swapped_model_is_stopped_published_by_force_and_discarded(db: Path) -
     assert error["missed"][0]["measure"] == "hit@1"
     assert error["missed"][0]["before"] is None
     assert error["fell"]
+    assert (error["is_held"], error["below"], error["absent"]) == (True, [], [])
+    assert error["changes"]["unchanged"] == 8
     status = sqlindex("status", "--json", "--db", db).json
     assert (status["generation"], status["unfinished"]) == (2, [])
     assert status["gated"]["result"]["mode"] == "semantic"
@@ -206,13 +213,16 @@ def test_questions_are_added_listed_and_removed(db: Path, folder: Path, here: Ru
         "text": "what bleeds",
         "class": "service",
         "is_answerable": True,
+        "is_damaged": False,
         "expected": [
             {"source": "documents", "document_id": "brakes.md", "grade": 1, "is_indexed": True},
             {"source": "documents", "document_id": "odd=3/x=2.md", "grade": 1, "is_indexed": True},
         ],
     }
     assert here("questions", "add", "who won", "--none", "--db", db).code == 0
-    assert_told(here("questions", "add", "x", "--db", db), 2, "expects no document")
+    for options in ((), ("--none", "--expect", "brakes.md")):
+        told = here("questions", "add", "x", *options, "--db", db)
+        assert_told(told, 2, "question 'x' ", "(--expect DOCUMENT)", "(--none)")
     listed = here("questions", "list", "--db", db).out
     assert listed.splitlines() == [
         "q1\twhat leaks",
@@ -238,3 +248,69 @@ def test_questions_are_added_listed_and_removed(db: Path, folder: Path, here: Ru
         "replaced": [],
         "missing": [{"question": "m", "source": "documents", "document_id": "gone.md"}],
     }
+
+
+@pytest.mark.req("D-10")
+def test_what_was_kept_back_is_told_and_gone_on_with(db: Path, folder: Path, here: Run) -> None:
+    refused = ("refresh", "--gate", "hit@1 >= 1", "--db", db)
+    assert here("refresh", "--db", db).code == 0
+    assert here("questions", "add", "piston", "--expect", "brakes.md", "--db", db).code == 0
+    told = here(*refused)
+    assert told.code == 7
+    assert told.err.splitlines() == [
+        "error: nothing to publish, and the head misses the gate: hit@1 0.0000, wanted >= 1 (lexical, 1 question)",
+        "  q1: hit@1 0.0000: piston",
+        "hint: no generation waits; change the sources, the questions or the settings and refresh again, or ask for less",
+    ]
+    assert here(*refused, "--json").json["error"]["is_held"] is False
+    (folder / "brakes.md").write_text("# Brakes\n\nNothing.\n")
+    assert here(*refused).err.splitlines()[1:4] == [
+        "  what it changes: 1 changed, 7 unchanged",
+        "  below the bound, in the head as well:",
+        "  q1: hit@1 0.0000 -> 0.0000: piston",
+    ]
+    assert "waits (1 changed, 7 unchanged): hit@1 0.0000" in here("status", "--db", db).out
+    went_on = here("refresh", "--db", db)
+    assert "went on with an unfinished refresh: 1 document was staged" in went_on.err
+    (folder / "brakes.md").write_text("# Brakes\n\nSomething.\n")
+    assert here(*refused).code == 7
+    purged = here("purge", "brakes.md", "--yes", "--db", db)
+    assert "note: the generation that a gate kept back held it" in purged.err
+
+
+@pytest.mark.req("D-10")
+def test_grades_that_are_none_and_contradictions_are_refused(db: Path, here: Run) -> None:
+    for expected in (("a.md=-1",), ("a.md=1.5",), ("a.md=",), ("a.md=0",), ("a.md=9999999999",)):
+        told = here("questions", "add", "x", "--expect", *expected, "--db", db)
+        assert_told(told, 2, "the grade of 'a.md' is ", "from 1 to 20")
+    twice = ("--expect", "a.md=1", "--expect", "a.md=2")
+    assert_told(here("questions", "add", "x", *twice, "--db", db), 2, "'a.md' is named twice")
+    assert here("questions", "list", "--db", db).out == ""
+
+
+@pytest.mark.req("D-10", "A-29")
+def test_a_damaged_question_is_listed_and_its_words_survive_the_repair(db: Path, here: Run) -> None:
+    assert here("refresh", "--db", db).code == 0
+    _import(db)
+    connection = connect(db, "rw")
+    connection.execute("UPDATE question SET text = CAST(x'62ff' AS TEXT) WHERE question_id = 'b1'")
+    connection.close()
+    listed = here("questions", "list", "--db", db)
+    assert listed.code == 6
+    assert listed.out.startswith("c1\tcoolant leak radiator winter\n")
+    assert "b1\tb\\udcff\t(damaged)\n\t2\tbrakes.md" in listed.out
+    assert listed.err.startswith("error: damaged: b1\nhint: remove")
+    as_json = here("questions", "list", "--json", "--db", db)
+    assert (as_json.code, [q["is_damaged"] for q in as_json.json["questions"]]) == (
+        6,
+        [False, True, False, False],
+    )
+    repaired = here("repair", "--db", db)
+    assert repaired.code == 5
+    assert (
+        "question b1: b\\udcff; expected: brakes.md of documents (grade 2): damaged, taken out"
+        in (repaired.out)
+    )
+    assert "refresh" not in repaired.err
+    assert "add the questions again" in repaired.err
+    assert here("questions", "list", "--db", db).code == 0
