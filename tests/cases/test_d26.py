@@ -37,7 +37,7 @@ STUB = """
 import os, sys, time
 from contextlib import contextmanager
 from dataclasses import replace
-from sqlindex import wiring
+from sqlindex import IndexConfig, wiring
 from sqlindex.cli import progress
 from sqlindex.testing import HashingEmbedder
 
@@ -49,7 +49,7 @@ class Slow(HashingEmbedder):
 
 wire = wiring.Wiring.__init__
 def init(self, file, *, embedder, config, **rest):
-    wire(self, file, embedder=Slow(16), config=replace(config, embedding_batch=10), **rest)
+    wire(self, file, embedder=Slow(16), config=replace(config or IndexConfig(), embedding_batch=10), **rest)
 wiring.Wiring.__init__ = init
 
 @contextmanager
