@@ -283,16 +283,19 @@ class IndexLife(RuleBasedStateMachine):
 
     def _refresh(self, scope: tuple[str, str | None] | None, mishap: Mishap | None) -> None:
         wanted: dict[str, Any] = {"drop_vectors": self.embedder is None}
+        if scope is not None:
+            wanted["sources"] = [scope[0]]
+        if scope is not None and scope[1] is not None:
+            root = self.folders[scope[0]].root
+            wanted["paths"] = [root / scope[1]]
+            if not self._is_something_at(*scope):
+                return
+            if os.path.realpath(root / scope[1]) == os.path.realpath(root):
+                scope = (scope[0], None)  # a link to the folder itself means all of it
         documents = self.model.head.documents
         for name, folder in self.folders.items():
             if scope is None or scope[0] == name:
                 documents = listed(documents, name, folder, None if scope is None else scope[1])
-        if scope is not None:
-            wanted["sources"] = [scope[0]]
-        if scope is not None and scope[1] is not None:
-            wanted["paths"] = [self.folders[scope[0]].root / scope[1]]
-            if not self._is_something_at(*scope):
-                return
         if self._needs_embedder():
             with pytest.raises(EmbedderRequiredError):
                 self.index.refresh(**{**wanted, "drop_vectors": False})
