@@ -149,6 +149,8 @@ def repair(
     elif _is_lexical_wrong(connection):
         rows.swap_lexical(writer, (analyse, analyzer_fingerprint()), cancel)
         note("rebuilt", ["the lexical table"])
+    elif rows.mend_spare(writer):
+        note("rebuilt", ["the lexical table that is out of use"])
     step("lost rows")
     with writer.transaction(durable=True):
         note("lost", _forget(connection, damage))

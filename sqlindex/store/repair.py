@@ -138,6 +138,10 @@ _SPACES = """
       JOIN vector v ON v.vector_id BETWEEN s.space_id << 40 AND (s.space_id << 40) + 1099511627775
     GROUP BY s.space_id
 """
+_INTEGRITY = {
+    table: f"INSERT INTO chunk_fts_{table}(chunk_fts_{table}) VALUES('integrity-check')"
+    for table in LEXICAL_TABLES
+}
 _PLACES_OF_TEXT = """
     SELECT DISTINCT coalesce(s.name, '?') || ': ' || d.document_id, d.died IS NULL
     FROM chunk c JOIN document_version d USING(parse_id) LEFT JOIN source s USING(source_id)
@@ -543,6 +547,22 @@ def renew_spare(writer: Writer) -> None:
         spare: LexicalTable = "a" if read_head(connection).lexical == "b" else "b"
         connection.execute(_UNCLAIM, (spare,))
         recreate_table(connection, spare)
+
+
+def mend_spare(writer: Writer) -> bool:
+    """Make the lexical table that is out of use anew if it is damaged; whether it was.
+
+    A repair that was ended behind the swap leaves it as it was found.
+    """
+    spare: LexicalTable = "a" if read_head(writer.connection).lexical == "b" else "b"
+    try:
+        with writer.transaction() as connection:
+            connection.execute(_INTEGRITY[spare])
+    except UNREADABLE as exc:
+        require_damage(exc)
+        renew_spare(writer)
+        return True
+    return False
 
 
 def mend_keys(
