@@ -143,6 +143,8 @@ class AsyncIndex:
     documents = _coroutine(_all_documents)
     snapshot = _coroutine(Index.snapshot)
     backup = _coroutine(Index.backup)
+    import_vectors = _coroutine(Index.import_vectors)
+    export_vectors = _coroutine(Index.export_vectors)
     compact = _coroutine(Index.compact)
     purge = _coroutine(Index.purge)
     repair = _coroutine(Index.repair)

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from sqlindex.store.documents import LiveVersion
     from sqlindex.store.driver import Connection
     from sqlindex.store.sources import SourceRow
+    from sqlindex.store.vector_transfer import VectorTransfer
 
 
 class Index:
@@ -720,6 +721,67 @@ class Index:
 
         step = _step(cancel, progress)
         return back_up(self._file, Path(path), replaces=force, step=step)
+
+    def import_vectors(
+        self,
+        other: str | os.PathLike[str],
+        *,
+        cancel: CancelToken | None = None,
+        progress: ProgressSink | None = None,
+        wait_s: float = 0.0,
+    ) -> VectorTransfer:
+        """Take over the vectors of another index file, so that a refresh need not make them.
+
+        They are found again by document encoding and exact text: a fork of an index, or one with
+        other documents that share texts, costs no inference for those. No generation changes.
+        Vectors that no refresh takes up stay as long as unused ones do (`Retention.vector_days`).
+
+        Args:
+            other: an index, or what `export_vectors` made; it is read, never written. A vector is as
+                good as the file that it comes from: its bytes are checked, not its meaning.
+            cancel: checked between steps; the next import goes on with the rest.
+            progress: called with `Progress` of phase `copy`, in vectors.
+            wait_s: how long to wait for another writer.
+
+        Raises:
+            NoIndexError: there is no such file; `NotAnIndexError` if it is no index.
+            UsageError: it is this index.
+            EmbedderMismatchError: both have vectors of one encoding, of different widths.
+            LockedError: another writer holds the index.
+            CancelledError: cancelled.
+            StorageError: the disk is full or failing.
+        """
+        from sqlindex.store.vector_transfer import import_vectors
+
+        return import_vectors(
+            self._file, Path(other), cancel or NEVER, _step(cancel, progress), wait_s=wait_s
+        )
+
+    def export_vectors(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        cancel: CancelToken | None = None,
+        progress: ProgressSink | None = None,
+    ) -> VectorTransfer:
+        """Write all vectors to an index file without documents, for `import_vectors`.
+
+        Args:
+            path: made with mode 0600 if nothing is there; else an index, which gets what it lacks.
+            cancel: checked between steps; the next export goes on with the rest.
+            progress: called with `Progress` of phase `copy`, in vectors.
+
+        Raises:
+            UsageError: `path` is this index.
+            NotAnIndexError: what is at `path` is no index; it is left as it is.
+            EmbedderMismatchError: both have vectors of one encoding, of different widths.
+            LockedError: somebody writes the index at `path`.
+            CancelledError: cancelled.
+            StorageError: the folder cannot be written, or the disk is full.
+        """
+        from sqlindex.store.vector_transfer import export_vectors
+
+        return export_vectors(self._file, Path(path), cancel or NEVER, _step(cancel, progress))
 
     def compact(
         self,

@@ -43,6 +43,7 @@ _COMMANDS = {
     "repair": ("repair_cmd", "Make a damaged file whole again, as far as it can be."),
     "gc": ("gc_cmd", "Collect old generations and what only they used."),
     "backup": ("backup_cmd", "Copy the index to a new file while it is in use."),
+    "vectors": ("vectors_cmd", "Carry vectors from one index file to another."),
     "compact": ("compact_cmd", "Give free space of the file back."),
     "purge": ("purge_cmd", "Remove documents for good: from every generation and the file."),
     "model": ("model_cmd", "Install, list and verify embedding models."),

@@ -144,6 +144,18 @@ class IndexFile:
             self._log_pause_mb,
         )
 
+    def beside(self, path: Path, *, make: bool = False) -> IndexFile:
+        """Open another index with the same trust and patience; see `open`."""
+        return IndexFile.open(
+            path,
+            make=make,
+            busy_timeout_ms=self._busy_timeout_ms,
+            deadline_ms=self._deadline_ms,
+            allow_network=self._allow_network,
+            trust_owner=self._trust_owner,
+            log_pause_mb=self._log_pause_mb,
+        )
+
     def identity(self) -> tuple[int, int]:
         """(device, inode) of the file that has the path now; (0, 0) if there is none."""
         try:

@@ -198,10 +198,16 @@ def _length(blob: bytes) -> float:
 def damaged_vectors(connection: Connection) -> Iterator[tuple[int, str]]:
     """(vector id, what is wrong) of vectors whose bytes or norm are not what was stored."""
     for vector_id, norm, blob, check, dimensions in connection.execute(_ALL):
-        if not isinstance(blob, bytes) or len(blob) != 4 * dimensions or check8(blob) != check:
-            yield vector_id, "its bytes do not give their checksum"
-        elif norm != _length(blob):
-            yield vector_id, f"its norm is not {norm}"
+        fault = vector_fault(norm, blob, check, dimensions)
+        if fault:
+            yield vector_id, fault
+
+
+def vector_fault(norm: object, blob: object, check: object, dimensions: int) -> str:
+    """What is wrong with a stored vector, or an empty text."""
+    if not isinstance(blob, bytes) or len(blob) != 4 * dimensions or check8(blob) != check:
+        return "its bytes do not give their checksum"
+    return "" if norm == _length(blob) else f"its norm is not {norm}"
 
 
 def width_of_whole(connection: Connection, space_id: int) -> int | None:

@@ -16,6 +16,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 PAGES = (
     "docs/tutorial/first-index.md",
     pytest.param("docs/how-to/back-up-and-compact.md", marks=pytest.mark.req("A-17", "D-13")),
+    pytest.param("docs/how-to/carry-vectors.md", marks=pytest.mark.req("D-11")),
     pytest.param("docs/how-to/check-and-repair.md", marks=pytest.mark.req("A-29")),
     "docs/how-to/embed-in-an-application.md",
     pytest.param("docs/how-to/evaluate.md", marks=pytest.mark.req("A-32")),
@@ -37,7 +38,8 @@ def run_page(page: str, scratch: Path, *, has_model: bool) -> None:
         pytest.skip("needs bash and the sqlite3 shell: apt-get install sqlite3")
     blocks = runnable_blocks((REPOSITORY / page).read_text(encoding="utf-8"))
     wanted = [block for block in blocks if has_model or not block.needs_model]
-    assert wanted
+    if not wanted:
+        pytest.skip("every block of the page needs the model")
     # A cache of its own: a page that ran before, or runs beside this one, must not be seen.
     environment = {
         "XDG_CACHE_HOME": str(scratch / "cache"),

@@ -316,3 +316,22 @@ GATE_MISSED = register("gate-missed", golden_refresh, refuse)
 GATE_MISSED_STAGED = register("gate-missed-staged", golden_refresh, refuse, config=STAGED_STEPS)
 PUBLISH = register("publish-force", gated_refresh, publish)
 DISCARD = register("discard", gated_refresh, discard)
+
+
+def another_index(index: Index, folder: Path) -> None:
+    """An index, and another one beside the documents that has vectors it lacks."""
+    notes(index, folder)
+    with Index.open(folder / "other.db", create=True, embedder=HashingEmbedder(16)) as other:
+        other.upsert("notes", documents(AFTER))
+
+
+IMPORT_VECTORS = register(
+    "import-vectors",
+    another_index,
+    lambda index, folder: index.import_vectors(folder / "other.db"),
+)
+EXPORT_VECTORS = register(
+    "export-vectors",
+    notes,
+    lambda index, _: index.export_vectors(index.path.with_name("vectors.db")),
+)
