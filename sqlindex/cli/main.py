@@ -47,6 +47,10 @@ _COMMANDS = {
     "compact": ("compact_cmd", "Give free space of the file back."),
     "purge": ("purge_cmd", "Remove documents for good: from every generation and the file."),
     "model": ("model_cmd", "Install, list and verify embedding models."),
+    "serve-embeddings": (
+        "serve_embeddings_cmd",
+        "Serve a model to programs that speak OpenAI's API.",
+    ),
     "eval": ("eval_cmd", "Measure retrieval on a judged collection."),
     "doctor": ("doctor_cmd", "Show which SQLite, scan engine and model are used, and why."),
     "demo": ("demo_cmd", "Run the main job on real files, in a temporary folder."),

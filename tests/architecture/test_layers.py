@@ -25,7 +25,7 @@ LEVEL_BY_PART = {
     **dict.fromkeys(("gating", "overview", "question_files", "registration", "snapshot"), 5),
     "questions": 6,
     "index": 7,
-    **dict.fromkeys(("async_index", "evaluation", "testing"), 8),
+    **dict.fromkeys(("async_index", "evaluation", "serving", "testing"), 8),
     "cli": 9,  # its eval command runs the evaluation
 }
 OUTSIDE = {"__init__", "__main__"}
