@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from sqlindex.encodable import is_encodable
 from sqlindex.store.checksum import stored_bytes
 from sqlindex.store.damage import UNREADABLE, require_damage
 from sqlindex.store.driver import Connection
@@ -60,7 +61,7 @@ def mend_sources(connection: Connection) -> Iterator[tuple[str, str]]:
         for column in columns:
             rows = connection.execute(f"SELECT DISTINCT {column} FROM {table}").fetchall()
             for (text,) in rows:
-                if text is not None and not _is_encodable(text):
+                if text is not None and not is_encodable(str(text)):
                     connection.execute(mend.format(column=column), (stored_bytes(str(text)),))
                     yield f"{column} of {table} that is no text", "dropped"
     for source_id, document_id, is_kept in connection.execute(_REFUSED).fetchall():
@@ -72,11 +73,3 @@ def mend_sources(connection: Connection) -> Iterator[tuple[str, str]]:
         if not is_sound:
             connection.execute(_FORGET_REFUSED, (source_id, document_id))
             yield f"why {document_id} is not indexed", "dropped"
-
-
-def _is_encodable(text: object) -> bool:
-    try:
-        str(text).encode()
-    except UnicodeEncodeError:
-        return False
-    return True
