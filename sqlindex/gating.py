@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 
+from sqlindex.adapters import uri_of
 from sqlindex.cancellation import CancelToken
 from sqlindex.config import SearchConfig
 from sqlindex.embedding.once import EmbedsOnce
@@ -29,7 +30,6 @@ from sqlindex.store.head import read_head
 from sqlindex.store.inside import OneConnection
 from sqlindex.store.questions import list_questions
 from sqlindex.verdict import Absent, Asked, Measured, head_misses, kept_back
-from sqlindex.wiring import uri_of
 
 _CHUNKS_PER_DOCUMENT = 3
 """Hits fetched at a time for each document wanted: making a hit costs more than ranking it."""
