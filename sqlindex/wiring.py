@@ -273,7 +273,7 @@ def _pickled(embedder: Embedder) -> bytes:
 
     try:
         return pickle.dumps(embedder)
-    except Exception as exc:
+    except Exception as exc:  # whatever the embedder's own pickling raises
         raise UsageError(
             f"the embedder {type(embedder).__name__} cannot be pickled: {exc}",
             hint="open the index in the other process, with an embedder made there",

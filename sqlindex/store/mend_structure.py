@@ -110,12 +110,12 @@ def _remember_suspects(connection: Connection) -> list[tuple[str, bool]]:
         for parse_id in parses:
             connection.execute("UPDATE parse SET check8 = x'' WHERE parse_id = ?", (parse_id,))  # type: ignore[arg-type]  # a stored value
         for name in tags:
-            connection.execute("DELETE FROM tag WHERE name = ?", (name,))  # type: ignore[arg-type]
+            connection.execute("DELETE FROM tag WHERE name = ?", (name,))  # type: ignore[arg-type]  # a stored value
             mended.append((f"tag {name}: which generation it names is uncertain", True))
         for generation in generations:
             connection.execute(
                 "UPDATE generation SET is_kept = 0 WHERE generation = ?",
-                (generation,),  # type: ignore[arg-type]
+                (generation,),  # type: ignore[arg-type]  # a stored value
             )
             mended.append((f"generation {generation}: whether it is kept is uncertain", True))
     finally:
