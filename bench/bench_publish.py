@@ -72,11 +72,11 @@ def observed() -> Iterator[Publishes]:
         seen.log_behind.append(_size(f"{writer.path}-wal"))
         return generation
 
-    publishing.publish = publish  # type: ignore[attr-defined]
+    publishing.publish = publish  # type: ignore[attr-defined]  # as imported there
     try:
         yield seen
     finally:
-        publishing.publish = original  # type: ignore[attr-defined]
+        publishing.publish = original  # type: ignore[attr-defined]  # as imported there
 
 
 @contextmanager
@@ -90,11 +90,11 @@ def unsynced() -> Iterator[None]:
     def transaction(writer: Writer, *, durable: bool = False) -> Any:
         return original(writer)
 
-    Writer.transaction = transaction  # type: ignore[assignment,method-assign]
+    Writer.transaction = transaction  # type: ignore[assignment,method-assign]  # until the end of the block
     try:
         yield
     finally:
-        Writer.transaction = original  # type: ignore[method-assign]
+        Writer.transaction = original  # type: ignore[method-assign]  # as it was
 
 
 def run(n: int | None) -> Iterator[Figure]:
@@ -123,13 +123,13 @@ def run(n: int | None) -> Iterator[Figure]:
                     f"{turn * sizes[name] // (ROUNDS + 1):07}", f"round {turn} {texts.text()}"
                 )
                 with observed() as observation:
-                    elapsed, report = _timed_ms(lambda: index.upsert("texts", [document]))  # noqa: B023
+                    elapsed, report = _timed_ms(lambda: index.upsert("texts", [document]))  # noqa: B023 - called at once
                 wrong += not (report.is_published and report.changes.count("changed") == 1)
                 if turn > 0:  # the first one imports what publishing needs
                     whole_ms[name].append(elapsed)
                     for part in ("transaction_ms", "log_before", "log_behind"):
                         getattr(seen[name], part).extend(getattr(observation, part))
-            elapsed, rolled = _timed_ms(lambda: indexes["large"].rollback(report.generation - 1))  # noqa: B023
+            elapsed, rolled = _timed_ms(lambda: indexes["large"].rollback(report.generation - 1))  # noqa: B023 - called at once
             wrong += not (rolled.is_published and rolled.changed == 1)
             if turn > 0:
                 rollback_ms.append(elapsed)

@@ -158,7 +158,7 @@ class _Call(Generic[_T]):
     def carry_out(self) -> None:
         try:
             self._value = self._context.run(self._function)
-        except BaseException as exc:
+        except BaseException as exc:  # raised again where the result is asked for
             self._error = exc
         self.is_done.release()
 

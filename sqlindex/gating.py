@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
+from sqlindex.adapters import uri_of
 from sqlindex.cancellation import CancelToken
 from sqlindex.config import SearchConfig
+from sqlindex.embedding.once import EmbedsOnce
 from sqlindex.errors import (
     CorruptIndexError,
     EmbedderError,
@@ -29,11 +30,6 @@ from sqlindex.store.head import read_head
 from sqlindex.store.inside import OneConnection
 from sqlindex.store.questions import list_questions
 from sqlindex.verdict import Absent, Asked, Measured, head_misses, kept_back
-from sqlindex.wiring import uri_of
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
 
 _CHUNKS_PER_DOCUMENT = 3
 """Hits fetched at a time for each document wanted: making a hit costs more than ranking it."""
@@ -80,7 +76,7 @@ class QuestionGate:
                 f"a gate in mode {self._mode} needs an embedder, and there is none",
                 hint="measure words only: mode='lexical' (--gate-mode lexical)",
             )
-        self._embedder = None if embedder is None else _EmbedsOnce(embedder)
+        self._embedder = None if embedder is None else EmbedsOnce(embedder)
         self._config = config
         self._cancel = cancel
         self._progress = progress
@@ -190,30 +186,6 @@ class QuestionGate:
             offset += len(page.hits)
             if not page.has_more or len(found) >= self._gate.depth:
                 return list(found)[: self._gate.depth]
-
-
-class _EmbedsOnce:
-    """An embedder that is asked for each query once."""
-
-    def __init__(self, embedder: Embedder) -> None:
-        self._embedder = embedder
-        self._vectors: dict[str, npt.NDArray[np.float32]] = {}
-
-    @property
-    def identity(self) -> str:
-        return self._embedder.identity
-
-    @property
-    def dimensions(self) -> int:
-        return self._embedder.dimensions
-
-    def embed_documents(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
-        return self._embedder.embed_documents(texts)
-
-    def embed_query(self, text: str) -> npt.NDArray[np.float32]:
-        if text not in self._vectors:
-            self._vectors[text] = self._embedder.embed_query(text)
-        return self._vectors[text]
 
 
 def _absent(connection: Connection) -> frozenset[Absent]:

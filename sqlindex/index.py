@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from sqlindex.adapters import require_host, uri_of
 from sqlindex.cancellation import NEVER, CancelToken
 from sqlindex.config import ChunkConfig, IndexConfig, Retention, SearchConfig
 from sqlindex.errors import SqlindexError, UsageError
@@ -16,7 +17,7 @@ from sqlindex.model.requests import DEFAULT_LIMIT, MAX_LIMIT, Filters, Mode, Sea
 from sqlindex.search.searcher import Searcher
 from sqlindex.store.connection import IndexFile
 from sqlindex.store.settings import put_setting
-from sqlindex.wiring import CHUNKS_SETTING, EMBEDDER_SETTING, Wiring, require_host, rewired, uri_of
+from sqlindex.wiring import CHUNKS_SETTING, EMBEDDER_SETTING, Wiring, rewired
 
 if TYPE_CHECKING:
     from sqlindex.filetypes.registry import FileTypeRegistry
@@ -189,7 +190,7 @@ class Index:
                 one_file_system=one_file_system,
             )
         added = register_host(self._file, source)
-        self._wiring.host_sources[added] = source
+        self._wiring.sources.of_host[added] = source
         return added
 
     def add_table(
@@ -276,7 +277,7 @@ class Index:
                 cancel=cancel,
             )
             report = refresh(writer, job)
-        self._wiring.host_sources.pop(name, None)
+        self._wiring.sources.of_host.pop(name, None)
         return report
 
     def move_source(self, name: str, place: str | os.PathLike[str], *, force: bool = False) -> None:
@@ -384,7 +385,7 @@ class Index:
 
         names = None if sources is None else _several(sources)
         with self._file.writing("refresh", wait_s=wait_s, cancel=cancel) as writer:
-            listings = self._wiring.listings(writer.connection, names, paths)
+            listings = self._wiring.sources.listings(writer.connection, names, paths)
             gatekeeper = None
             if gate is not None:
                 embedder = self._wiring.embedder()
@@ -433,7 +434,7 @@ class Index:
         names = None if sources is None else _several(sources)
 
         with self._file.reading(is_timed=False, cancel=cancel) as connection:
-            listings = self._wiring.listings(connection, names, paths)
+            listings = self._wiring.sources.listings(connection, names, paths)
             job = self._wiring.job(
                 connection,
                 listings,
@@ -847,8 +848,8 @@ class Index:
             CancelledError: cancelled.
             StorageError: the disk is full or failing.
         """
+        from sqlindex.adapters import is_in_folder
         from sqlindex.indexing.purge import purge
-        from sqlindex.wiring import is_in_folder
 
         wanted = sorted(_distinct_ids([documents] if isinstance(documents, str) else documents))
         with self._file.writing("purge", wait_s=wait_s, cancel=cancel) as writer:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from sqlindex.adapters import root_of
 from sqlindex.model.gate import GatedGeneration
 from sqlindex.model.packed import packed
 from sqlindex.model.status import (
@@ -39,7 +40,7 @@ from sqlindex.store.scope import EVERYTHING
 from sqlindex.store.settings import get_setting
 from sqlindex.store.sources import SourceRow, count_refusals, list_sources, refusal_of, refusals
 from sqlindex.store.vectors import space_of
-from sqlindex.wiring import EMBEDDER_SETTING, root_of, stored_chunks
+from sqlindex.wiring import EMBEDDER_SETTING, stored_chunks
 
 
 def status_of(file: IndexFile, *, has_given_embedder: bool) -> IndexStatus:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from sqlindex.errors import UsageError
 from sqlindex.model.questions import Question
+from sqlindex.text_lines import text_lines
 
 _QRELS_FILES = ("qrels.tsv", "qrels/test.tsv")
 _HINT = (
@@ -170,12 +171,6 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
     """(number, text) of every line that is not blank."""
     try:
         with path.open("rb") as stream:
-            for number, line in enumerate(stream, start=1):
-                try:
-                    text = line.decode("utf-8-sig" if number == 1 else "utf-8")
-                except UnicodeDecodeError as exc:
-                    raise UsageError(f"{path}, line {number}: not UTF-8", hint=_HINT) from exc
-                if text.strip():
-                    yield number, text.rstrip("\r\n")
+            yield from text_lines(stream, path, hint=_HINT)
     except OSError as exc:
         raise UsageError(f"{path} cannot be read: {exc}", hint=_HINT) from exc

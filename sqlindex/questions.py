@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
+from sqlindex.encodable import is_encodable
 from sqlindex.errors import DuplicateError, UnknownQuestionError, UsageError
 from sqlindex.model.questions import MAX_GRADE, Expectation, Question, QuestionImport
 from sqlindex.question_files import read_questions
@@ -149,13 +150,11 @@ def _require_text(name: str, value: object) -> None:
         raise UsageError(
             f"the {name} of a question is {value!r}", hint="a text that is not blank, without NUL"
         )
-    try:
-        value.encode()
-    except UnicodeEncodeError:
+    if not is_encodable(value):
         raise UsageError(
             f"the {name} of a question is not encodable to UTF-8: {value!r}",
             hint="it holds a lone surrogate",
-        ) from None
+        )
 
 
 def _named(

@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from sqlindex.adapters import check_patterns, require_other_file, table_source
 from sqlindex.errors import DuplicateError, SqlindexError, UsageError
 from sqlindex.sources.containment import canonical_root
 from sqlindex.sources.paths import document_id_of, path_of
@@ -18,7 +19,6 @@ from sqlindex.store.documents import live_in_scope
 from sqlindex.store.driver import Connection
 from sqlindex.store.scope import EVERYTHING
 from sqlindex.store.sources import SourceRow, add_source, find_source, list_sources, move_source
-from sqlindex.wiring import check_patterns, require_other_file, table_source
 
 if TYPE_CHECKING:
     from sqlindex.ports import Source

@@ -7,13 +7,14 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from sqlindex.adapters import uri_of
 from sqlindex.cancellation import CancelToken
 from sqlindex.config import SearchConfig
 from sqlindex.errors import StorageError
 from sqlindex.model.requests import DEFAULT_LIMIT, Filters, Mode, SearchRequest
 from sqlindex.search.searcher import Searcher
 from sqlindex.store.connection import IndexFile
-from sqlindex.wiring import Wiring, rewired, uri_of
+from sqlindex.wiring import Wiring, rewired
 
 if TYPE_CHECKING:
     from sqlindex.model.history import Generation, ListedDocument

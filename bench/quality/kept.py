@@ -6,16 +6,13 @@ import json
 from collections.abc import Callable, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bench.machine import ROOT, versions
 from bench.quality.sets import JudgedSet
+from sqlindex.embedding.once import EmbedsOnce
 from sqlindex.evaluation.report import EvalReport
 from sqlindex.ports import Embedder
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
 
 Runs = dict[str, dict[str, Any]]
 """By name of the run: `mean`, `low` and `high` of nDCG@10, the other means, and each query's value and
@@ -72,8 +69,8 @@ def _values(run: Any) -> dict[str, Any]:
     }
 
 
-class KeptQueryVectors:
-    """An embedder whose queries are embedded once and for all; documents are the index's to keep."""
+class KeptQueryVectors(EmbedsOnce):
+    """An embedder whose queries are embedded once and for all: `save` keeps them for the next run."""
 
     def __init__(self, embedder: Embedder, name: str) -> None:
         """Args:
@@ -81,44 +78,22 @@ class KeptQueryVectors:
         """
         import numpy as np
 
-        self._embedder = embedder
+        super().__init__(embedder)
         mark = sha256(embedder.identity.encode()).hexdigest()[:16]
         self._path = cache_folder() / f"{name}-queries-{mark}.npz"
-        self._is_new = False
-        self._vectors: dict[str, npt.NDArray[np.float32]] = {}
         if self._path.is_file():
             with np.load(self._path) as stored:
                 texts = json.loads(str(stored["texts"]))
-                self._vectors = dict(zip(texts, stored["vectors"], strict=True))
-
-    @property
-    def identity(self) -> str:
-        """The wrapped embedder's."""
-        return self._embedder.identity
-
-    @property
-    def dimensions(self) -> int:
-        """The wrapped embedder's."""
-        return self._embedder.dimensions
-
-    def embed_query(self, text: str) -> npt.NDArray[np.float32]:
-        """float32 of shape (dimensions,)."""
-        if text not in self._vectors:
-            self._vectors[text] = self._embedder.embed_query(text)
-            self._is_new = True
-        return self._vectors[text]
-
-    def embed_documents(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
-        """As the wrapped embedder does."""
-        return self._embedder.embed_documents(texts)
+                self._vector_by_text = dict(zip(texts, stored["vectors"], strict=True))
+        self._kept = len(self._vector_by_text)
 
     def save(self) -> None:
         """Keep what was embedded."""
         import numpy as np
 
-        if self._is_new:
+        if len(self._vector_by_text) > self._kept:
             np.savez(
                 self._path,
-                texts=np.array(json.dumps(list(self._vectors))),
-                vectors=np.stack(list(self._vectors.values())),
+                texts=np.array(json.dumps(list(self._vector_by_text))),
+                vectors=np.stack(list(self._vector_by_text.values())),
             )

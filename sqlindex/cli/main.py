@@ -19,6 +19,7 @@ from sqlindex.cli.interrupts import (
     take_signals,
 )
 from sqlindex.cli.output import json_error, print_error, print_json_error
+from sqlindex.encodable import is_encodable
 from sqlindex.errors import CancelledError, SqlindexError
 
 # Imported when called, so that a search does not pay for the other commands.
@@ -63,13 +64,11 @@ class _Text(click.ParamType):  # type: ignore[type-arg]  # no generic class in c
     name = "text"
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            from sqlindex.sources.paths import document_id_of
+        if is_encodable(value):
+            return value
+        from sqlindex.sources.paths import document_id_of
 
-            return document_id_of(os.fsencode(value))
-        return value
+        return document_id_of(os.fsencode(value))
 
 
 def _take_any_bytes(command: click.Command) -> click.Command:
@@ -129,8 +128,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 def run(arguments: list[str]) -> int:
     """Run the command line; the exit code."""
     # A program started with closed streams has none; what it prints goes nowhere.
-    sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
-    sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - open to the end
+    sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - open to the end
     wants_json = "--json" in arguments or "--jsonl" in arguments
     _make_printable(wants_json)
     interrupted = CancelledError("interrupted")

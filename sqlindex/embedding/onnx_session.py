@@ -60,7 +60,7 @@ class OnnxEncoder:
         feed = {self._input_name: np.array(token_ids, np.int64)}
         try:
             (vector,) = self._session.run(self._output_names, feed)
-        except Exception as exc:
+        except Exception as exc:  # as above
             raise EmbedderError(f"onnxruntime failed: {exc}") from exc
         result: npt.NDArray[np.float32] = vector
         return result

@@ -13,6 +13,7 @@ from io import BufferedIOBase
 from pathlib import Path
 
 from sqlindex.errors import UsageError
+from sqlindex.text_lines import text_lines
 
 FORM_HINT = (
     "a judged collection is a folder with corpus.jsonl[.gz], queries.jsonl or queries.tsv, and "
@@ -47,14 +48,9 @@ class Lines:
         """Yield every line that is not blank, without its line ending."""
         try:
             with self._open() as stream:
-                for self.number, line in enumerate(stream, start=1):
-                    self._digest.update(line)
-                    try:
-                        text = line.decode("utf-8-sig" if self.number == 1 else "utf-8")
-                    except UnicodeDecodeError as exc:
-                        raise self.error(f"not UTF-8: {exc.reason}") from exc
-                    if text.strip():
-                        yield text.rstrip("\r\n")
+                lines = text_lines(self._hashed(stream), self.path, hint=FORM_HINT)
+                for self.number, text in lines:
+                    yield text
         except (OSError, EOFError, zlib.error) as exc:
             raise UsageError(
                 f"{self.path} cannot be read: {getattr(exc, 'strerror', None) or exc}",
@@ -103,6 +99,11 @@ class Lines:
     def id_of(self, fields: Mapping[str, object], taken: Container[str]) -> str:
         """The id of a line's object, `id` or `_id`."""
         return self.new_id(self.text_of(fields, "id" if "id" in fields else "_id"), taken)
+
+    def _hashed(self, stream: BufferedIOBase) -> Iterator[bytes]:
+        for line in stream:
+            self._digest.update(line)
+            yield line
 
     def _open(self) -> BufferedIOBase:
         return gzip.open(self.path) if self.path.suffix == ".gz" else self.path.open("rb")

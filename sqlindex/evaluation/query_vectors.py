@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sqlindex.cancellation import CancelToken
+from sqlindex.embedding.once import EmbedsOnce
 from sqlindex.evaluation.report import QueryEmbedding
 from sqlindex.evaluation.runs import percentile
 from sqlindex.ports import Embedder
@@ -16,27 +16,16 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 
-class QueryVectors:
+class QueryVectors(EmbedsOnce):
     """Wraps an embedder, so that modes, pages and configurations share the vector of a query.
 
     So a search's time is that of the search, and the embedder's is known by itself.
     """
 
     def __init__(self, embedder: Embedder) -> None:
-        self._embedder = embedder
-        self._vector_by_text: dict[str, npt.NDArray[np.float32]] = {}
+        super().__init__(embedder)
         self._samples_ms: list[float] = []
         self._reused = 0
-
-    @property
-    def identity(self) -> str:
-        """The wrapped embedder's."""
-        return self._embedder.identity
-
-    @property
-    def dimensions(self) -> int:
-        """The wrapped embedder's."""
-        return self._embedder.dimensions
 
     def prepare(self, text: str, cancel: CancelToken) -> None:
         """Embed a query unless it is known or blank, which no search embeds.
@@ -57,10 +46,6 @@ class QueryVectors:
     def embed_query(self, text: str) -> npt.NDArray[np.float32]:
         """The vector of a prepared query."""
         return self._vector_by_text[text]
-
-    def embed_documents(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
-        """As the wrapped embedder does."""
-        return self._embedder.embed_documents(texts)
 
     def report(self) -> QueryEmbedding:
         """What was embedded, and how long it took."""

@@ -133,7 +133,7 @@ def embed_missing(
             reply: object = worker.run(partial(embedder.embed_documents, texts))
         except SqlindexError:
             raise
-        except Exception as exc:
+        except Exception as exc:  # a host's embedder may raise anything
             where = _where(writer.connection, *batch[0][1:])
             raise EmbedderError(
                 f"the embedder failed on a batch of {len(batch)}, from {where} on: {type(exc).__name__}: {exc}"

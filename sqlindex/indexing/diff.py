@@ -339,7 +339,7 @@ def _listed(listing: Listing) -> Generator[DocumentRef | Refusal]:
             yield entry
     except SqlindexError:
         raise
-    except Exception as exc:
+    except Exception as exc:  # a host's source may raise anything
         raise _broken(listing, "cannot be listed", exc) from exc
 
 
@@ -353,7 +353,7 @@ def _read(listing: Listing, ref: DocumentRef) -> RawDocument | Refusal:
         return raw
     except SqlindexError:
         raise
-    except Exception as exc:
+    except Exception as exc:  # a host's source may raise anything
         raise _broken(listing, f"failed on document {ref.document_id!r}", exc) from exc
 
 

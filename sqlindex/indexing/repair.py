@@ -18,7 +18,7 @@ from sqlindex.indexing.build import key_at
 from sqlindex.indexing.prepare import input_mark
 from sqlindex.indexing.publishing import publish_build
 from sqlindex.indexing.report import no_progress
-from sqlindex.store import repair as rows
+from sqlindex.store import lost_rows
 from sqlindex.store.builds import begin_build, drop_build, unreadable_builds
 from sqlindex.store.check import Finding, lexical_faults, slot_faults
 from sqlindex.store.contents import mend_length
@@ -35,10 +35,25 @@ from sqlindex.store.driver import Connection, read_any_text
 from sqlindex.store.gated import forget_gate, unreadable_records
 from sqlindex.store.generations import ChangeCounts
 from sqlindex.store.links import remake_names, wrong_names
+from sqlindex.store.mend_generations import (
+    mend_counts,
+    mend_generations,
+    mend_next_slot,
+    spaceless_generations,
+)
+from sqlindex.store.mend_lexical import mend_spare, renew_spare, swap_lexical
+from sqlindex.store.mend_lists import mend_lists
+from sqlindex.store.mend_questions import mend_questions
+from sqlindex.store.mend_sources import mend_sources
+from sqlindex.store.mend_structure import forget_suspects, mend_structure
+from sqlindex.store.mend_vectors import mend_keys, mend_vectors
 from sqlindex.store.parses import damaged_parses
 from sqlindex.store.sources import drop_file_stats
 from sqlindex.store.watch import CheckedConnection
 from sqlindex.store.writer import Writer
+
+_NAMES_PER_STEP = 500
+"""Documents whose names are made anew in one transaction."""
 
 Outcome = Literal["rebuilt", "dropped", "reembed", "lost", "removed"]
 """Made anew from what is whole; taken out, and nothing needs it; its vector is made again by the next
@@ -112,21 +127,21 @@ def repair(
 
     step("structure")
     with writer.transaction(durable=True):
-        for what, is_gone in rows.mend_structure(connection, writer.path):
+        for what, is_gone in mend_structure(connection, writer.path):
             note("dropped" if is_gone else "rebuilt", [what])
     step("generations")
     with writer.transaction(durable=True):
-        for what, is_gone in rows.mend_generations(connection):
+        for what, is_gone in mend_generations(connection):
             note("dropped" if is_gone else "rebuilt", [what])
-        for generation in rows.spaceless_generations(connection):
+        for generation in spaceless_generations(connection):
             note("lost", [f"vector space of generation {generation}"])
-        for what, is_lost in rows.mend_counts(connection):
+        for what, is_lost in mend_counts(connection):
             note("lost" if is_lost else "rebuilt", [what])
     step("sources")
     with writer.transaction():
-        for what, outcome in rows.mend_sources(connection):
+        for what, outcome in mend_sources(connection):
             note(cast(Outcome, outcome), [what])
-        note("removed", rows.mend_questions(connection))
+        note("removed", mend_questions(connection))
     for build_id in unreadable_builds(connection):
         drop_build(writer, build_id)
         note("dropped", [f"unfinished build {build_id}"])
@@ -140,58 +155,58 @@ def repair(
     live = [
         version
         for version_id in sorted(damage.versions)
-        if (version := rows.version(connection, version_id)) is not None
+        if (version := lost_rows.version(connection, version_id)) is not None
         and version.born is not None
         and version.died is None
     ]
     if live:
         _end_documents(writer, live, cancel)
     elif _is_lexical_wrong(connection):
-        rows.swap_lexical(writer, (analyse, analyzer_fingerprint()), cancel)
+        swap_lexical(writer, (analyse, analyzer_fingerprint()), cancel)
         note("rebuilt", ["the lexical table"])
-    elif rows.mend_spare(writer):
+    elif mend_spare(writer):
         note("rebuilt", ["the lexical table that is out of use"])
     step("lost rows")
     with writer.transaction(durable=True):
         note("lost", _forget(connection, damage))
         note("dropped", _forget_texts(connection, damage))
-        rows.mend_counts(connection)
-        if rows.mend_next_slot(connection):
+        mend_counts(connection)
+        if mend_next_slot(connection):
             note("rebuilt", ["the next slot"])
-        if rows.forget_suspects(connection):
+        if forget_suspects(connection):
             note("rebuilt", ["what an index and its table disagreed on"])
     step("keys and vectors")
     with writer.transaction():
         for content_id in damage.lengths:
             mend_length(connection, content_id)
             note("rebuilt", [f"the number of characters of content {content_id}"])
-        rows.mend_keys(connection, damage.keys)
+        mend_keys(connection, damage.keys)
         note("rebuilt", (f"key of chunk {parse_id}/{ord_}" for parse_id, ord_, *_ in damage.keys))
-        for what, outcome in rows.mend_vectors(connection):
+        for what, outcome in mend_vectors(connection):
             note(cast(Outcome, outcome), [what])
     writer.bound_log()
     step("names")
     wrong_versions = wrong_names(connection)
-    for batch in rows.name_batches(wrong_versions):
+    for at in range(0, len(wrong_versions), _NAMES_PER_STEP):
         cancel.check()
         with writer.transaction():
-            remake_names(connection, batch)
+            remake_names(connection, wrong_versions[at : at + _NAMES_PER_STEP])
         writer.bound_log()
     if wrong_versions:
         note("rebuilt", [f"names of {len(wrong_versions)} documents, by which links find them"])
     step("lists")
     with writer.transaction():
-        for what, outcome in rows.mend_lists(connection):
+        for what, outcome in mend_lists(connection):
             note(cast(Outcome, outcome), [what])
-        rows.mend_counts(connection)
+        mend_counts(connection)
     writer.bound_log()
     return tuple(mended)
 
 
 def _find_damage(connection: Connection) -> _Damage:
     found = _Damage()
-    found.versions = rows.unsound_versions(connection)
-    found.parses = {*damaged_parses(connection), *rows.parses_without_content(connection)}
+    found.versions = lost_rows.unsound_versions(connection)
+    found.parses = {*damaged_parses(connection), *lost_rows.parses_without_content(connection)}
     faults = text_faults(
         connection,
         fingerprint=content_fingerprint,
@@ -204,14 +219,14 @@ def _find_damage(connection: Connection) -> _Damage:
             found.lengths.append(fault.content_id)
         elif fault.parse_id is None:
             found.contents.add(fault.content_id)
-            found.parses.update(rows.parses_of(connection, fault.content_id))
+            found.parses.update(lost_rows.parses_of(connection, fault.content_id))
         elif fault.rule == CHUNK_FINGERPRINT:
             found.parses.add(fault.parse_id)
         elif fault.rule == CHUNK_KEY:
             assert fault.ord is not None
             found.keys.append((fault.parse_id, fault.ord, fault.text_id, fault.key))
     for parse_id in found.parses:
-        for version_id in rows.versions_of(connection, parse_id):
+        for version_id in lost_rows.versions_of(connection, parse_id):
             found.versions.setdefault(version_id, "its text, or how it was cut, is damaged")
     found.keys = [key for key in found.keys if key[0] not in found.parses]
     return found
@@ -227,9 +242,9 @@ def _is_lexical_wrong(connection: Connection) -> bool:
         return True
 
 
-def _end_documents(writer: Writer, lost: list[rows.Version], cancel: CancelToken) -> None:
+def _end_documents(writer: Writer, lost: list[lost_rows.Version], cancel: CancelToken) -> None:
     """Publish a generation without these live versions; the lexical table is made anew for it."""
-    rows.renew_spare(writer)
+    renew_spare(writer)
     with writer.transaction() as connection:
         build_id, head = begin_build(connection, "", {})
         stage_removals(connection, build_id, (version.version_id for version in lost))
@@ -247,7 +262,7 @@ def _end_documents(writer: Writer, lost: list[rows.Version], cancel: CancelToken
             connection, [(version.source_id, version.document_id) for version in lost]
         ),
     )
-    rows.renew_spare(writer)
+    renew_spare(writer)
 
 
 def _forget(connection: Connection, damage: _Damage) -> list[str]:
@@ -255,22 +270,22 @@ def _forget(connection: Connection, damage: _Damage) -> list[str]:
     lost = []
     told = []
     for version_id, why in sorted(damage.versions.items()):
-        version = rows.version(connection, version_id)
+        version = lost_rows.version(connection, version_id)
         if version is not None:
             lost.append(version)
-            generations = ", ".join(map(str, rows.kept_generations(connection, version)))
+            generations = ", ".join(map(str, lost_rows.kept_generations(connection, version)))
             told.append(
                 f"{version.source}: {version.document_id} ({why}), "
                 f"from generations {generations or 'that are not kept'}"
             )
-    rows.forget_versions(connection, lost)
+    lost_rows.forget_versions(connection, lost)
     return told
 
 
 def _forget_texts(connection: Connection, damage: _Damage) -> list[str]:
     """Delete the damaged texts and parses, which no version has any more."""
-    rows.forget_parses(connection, damage.parses)
-    rows.forget_contents(connection, damage.contents)
+    lost_rows.forget_parses(connection, damage.parses)
+    lost_rows.forget_contents(connection, damage.contents)
     return [f"parse {parse_id}" for parse_id in sorted(damage.parses)] + [
         f"text {content_id}" for content_id in sorted(damage.contents)
     ]

@@ -125,7 +125,7 @@ def guarded(progress: ProgressSink) -> ProgressSink:
             progress(told)
         except SqlindexError:
             raise
-        except Exception as exc:
+        except Exception as exc:  # a host's callback may raise anything
             raise UsageError(
                 f"the progress callback failed: {type(exc).__name__}: {exc}", hint="see the cause"
             ) from exc

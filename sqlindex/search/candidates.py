@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Iterable
 
 from sqlindex.dates import DAY_WIDTH, normal_date
+from sqlindex.encodable import is_encodable
 from sqlindex.errors import FilterError
 from sqlindex.model.requests import Filters
 from sqlindex.store.driver import Value
@@ -117,12 +118,10 @@ def _encodable(texts: Iterable[str]) -> None:
     for text in texts:
         if "\0" in text:
             raise FilterError(f"{text!r} holds a NUL", hint="no document, tag or field has one")
-        try:
-            text.encode("utf-8")
-        except UnicodeEncodeError:
+        if not is_encodable(text):
             raise FilterError(
                 f"{text!r} is not encodable to UTF-8", hint="ids write such bytes as \\xe9"
-            ) from None
+            )
 
 
 def _unicode_forms(text: str) -> list[str]:

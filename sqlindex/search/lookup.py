@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from sqlindex.chunking.identity import chunk_id as id_of
+from sqlindex.encodable import is_encodable
 from sqlindex.errors import CorruptIndexError, UnknownDocumentError
 from sqlindex.model.chunks import Cut
 from sqlindex.model.history import ListedDocument
@@ -119,7 +120,7 @@ def find_document(
         GenerationGoneError: it has been collected.
     """
     generation = read_served(connection, at).generation
-    if not _is_encodable(path_or_id) or not _is_encodable(source or ""):
+    if not is_encodable(path_or_id) or not is_encodable(source or ""):
         raise UnknownDocumentError(
             f"{path_or_id!r} is no document id", hint="ids write bytes that are no UTF-8 as \\xe9"
         )
@@ -215,11 +216,3 @@ def get_chunk(
         f"generation {generation} has no chunk {chunk_id}",
         hint="search again: the document has changed",
     )
-
-
-def _is_encodable(text: str) -> bool:
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True

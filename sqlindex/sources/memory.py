@@ -200,7 +200,7 @@ class MemorySource:
             yield from iterable
         except SqlindexError:
             raise
-        except Exception as exc:
+        except Exception as exc:  # the host's callable may raise anything
             raise SourceError(
                 f"source {self._name!r}: the host's documents cannot be listed: {exc}",
                 hint="see the cause; nothing was deleted",

@@ -42,8 +42,7 @@ class NameFile:
         start = self.end
         try:
             if self._file is None:
-                # Open for as long as the walk is.
-                self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115
+                self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - open as long as the walk is
             rest = memoryview(b"\0".join(names) + b"\0")
             while rest:
                 written = os.pwrite(self._file.fileno(), rest, self.end)

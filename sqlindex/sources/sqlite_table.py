@@ -121,7 +121,7 @@ class SqliteTableSource:
             yield
         except SqlindexError:
             raise
-        except Exception as exc:
+        except Exception as exc:  # of the host's driver, whichever it is
             raise SourceError(
                 f"source {self._name!r}: {self._wanted.label} cannot be read: "
                 f"{type(exc).__name__}: {exc}",

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
 
+from sqlindex.encodable import is_encodable
 from sqlindex.errors import SourceError
 from sqlindex.model.documents import DocumentRef, RawDocument, Refusal, RefusalReason
 from sqlindex.model.ids import DocumentId
@@ -123,7 +124,7 @@ def id_of(value: Value) -> DocumentId | None:
     """Text as it is, integers in decimal; None for what identifies nothing."""
     if isinstance(value, int):
         return DocumentId(str(value))
-    if not isinstance(value, str) or not value or "\0" in value or not _is_encodable(value):
+    if not isinstance(value, str) or not value or "\0" in value or not is_encodable(value):
         return None
     return DocumentId(value)
 
@@ -163,7 +164,7 @@ def _text(value: Value, column: str | None) -> str | None:
             raise _NotText(f"column {column!r}: byte {exc.start} is not UTF-8") from exc
     else:
         text = str(value)
-    if text is not None and not _is_encodable(text):
+    if text is not None and not is_encodable(text):
         raise _NotText(f"column {column!r} holds a lone surrogate")
     return text
 
@@ -199,7 +200,7 @@ def _tags(text: str | None) -> tuple[str, ...]:
 
 
 def _distinct(tags: Iterable[str]) -> tuple[str, ...]:
-    found = (tag.strip() for tag in tags if _is_encodable(tag))
+    found = (tag.strip() for tag in tags if is_encodable(tag))
     return tuple(dict.fromkeys(tag for tag in found if tag))
 
 
@@ -209,11 +210,3 @@ def _field(value: Value, column: str) -> str | int | float | None:
     if isinstance(value, float) and not math.isfinite(value):
         return None  # JSON has no infinity
     return _text(value, column) if isinstance(value, str) else value
-
-
-def _is_encodable(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, TypeAlias
 
+from sqlindex.encodable import is_encodable
 from sqlindex.errors import UsageError
 
 Names: TypeAlias = str | Sequence[str]
@@ -307,10 +308,8 @@ def _require_name(name: object) -> None:
         return
     if not isinstance(name, str) or not name or "\0" in name:
         raise UsageError(f"{name!r} is no query or name", hint="a text, not empty")
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        raise UsageError(f"{name!r} is not encodable to UTF-8", hint="check the name") from None
+    if not is_encodable(name):
+        raise UsageError(f"{name!r} is not encodable to UTF-8", hint="check the name")
 
 
 def _quoted(name: str) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from datetime import UTC, date, datetime
 from datetime import time as time_of_day
 
+from sqlindex.encodable import is_encodable
 from sqlindex.errors import (
     DuplicateError,
     GenerationGoneError,
@@ -99,7 +100,7 @@ def _find(connection: Connection, text: str) -> int:
         found = connection.execute(_KEPT_BEFORE_HEAD, {"steps": int(relative[1] or 0)}).fetchone()
     elif _DATE.match(text):
         found = connection.execute(_PUBLISHED_BY, {"moment": _moment(text)}).fetchone()
-    elif _is_encodable(text):
+    elif is_encodable(text):
         found = connection.execute(_TAG, {"name": text}).fetchone()
     else:
         found = None
@@ -230,7 +231,7 @@ def drop_tag(connection: Connection, name: str) -> int:
         UnknownGenerationError: there is no such tag; the hint names those there are.
     """
     name = name.strip()
-    found = connection.execute(_TAG, {"name": name}).fetchone() if _is_encodable(name) else None
+    found = connection.execute(_TAG, {"name": name}).fetchone() if is_encodable(name) else None
     if found is None:
         tags = ", ".join(name for name, _ in list_tags(connection))
         raise UnknownGenerationError(f"there is no tag {name!r}", hint=f"tags: {tags or 'none'}")
@@ -261,14 +262,6 @@ def _usable_name(name: str) -> str:
 
 def _ambiguous(name: str, what: str) -> UsageError:
     return UsageError(f"tag {name!r} looks like {what}", hint="put a word in front of it")
-
-
-def _is_encodable(text: str) -> bool:
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def require_source_ever(connection: Connection, name: str) -> None:

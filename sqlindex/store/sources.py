@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from sqlindex.encodable import is_encodable
 from sqlindex.errors import CorruptIndexError, DuplicateError, UnknownSourceError, UsageError
 from sqlindex.model.documents import FileStat, Refusal, RefusalReason
 from sqlindex.store.driver import Connection, Row
@@ -166,12 +167,8 @@ def _require_free_root(registered: Iterable[SourceRow], root: str) -> None:
 def _require_name(name: object) -> None:
     if not isinstance(name, str) or not name or "\0" in name:
         raise UsageError(f"{name!r} is no name of a source", hint="a text that is not empty")
-    try:
-        name.encode("utf-8")
-    except UnicodeEncodeError:
-        raise UsageError(
-            f"{name!r} is not encodable to UTF-8", hint="name the source otherwise"
-        ) from None
+    if not is_encodable(name):
+        raise UsageError(f"{name!r} is not encodable to UTF-8", hint="name the source otherwise")
 
 
 def remove_source(connection: Connection, source_id: int) -> None:

@@ -272,7 +272,7 @@ def test_threads_of_one_index_search_while_it_is_written(index: Index) -> None:
                 result = index.search("common word", limit=100)
                 assert_one_state([hit.text for hit in result.hits])
                 reads[number] += 1
-        except BaseException as exc:
+        except BaseException as exc:  # a thread's, asserted by the test
             errors.append(exc)
 
     threads = [threading.Thread(target=read, args=(number,)) for number in range(4)]

@@ -74,7 +74,7 @@ def violations(index: Index, root: Path) -> tuple[Violations, set[str]]:
     columns = "document_id, start_char, end_char, start_line, end_line, text"
     rows = shell_rows(index.path, columns, "FROM v_chunk ORDER BY document_id, start_char")
     chunks: dict[str, list[StoredChunk]] = {
-        str(document_id): [StoredChunk(*row[1:]) for row in group]  # type: ignore[arg-type]
+        str(document_id): [StoredChunk(*row[1:]) for row in group]  # type: ignore[arg-type]  # from JSON
         for document_id, group in itertools.groupby(rows, key=lambda row: row[0])
     }
     accepted = {str(row[0]) for row in shell_rows(index.path, "document_id", "FROM v_document")}

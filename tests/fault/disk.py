@@ -73,7 +73,7 @@ def fail_each(rehearsal: Rehearsal, faults: Iterable[FaultAt]) -> Tally:
         db = rehearsal.copy("failed")
         try:
             _fail(rehearsal, db, fault, tally)
-        except Exception as exc:
+        except Exception as exc:  # whatever it is, the fault is a bad one
             tally.bad += 1
             name = rehearsal.operation.name
             tally.messages.append(f"{name}, {tuple(fault)}: {type(exc).__name__}: {exc}"[:500])

@@ -196,7 +196,7 @@ def probe(subject: Subject, bit: int, folder: Path) -> Verdict:
         answers = "same" if _answers(db) == subject.answers else "wrong"
     except SqlindexError:
         answers = "error"
-    except Exception as exc:
+    except Exception as exc:  # counted as a crash
         answers, foreign = "error", f"reading: {type(exc).__name__}: {exc}"
     findings: list[str] = []
     try:
@@ -204,12 +204,12 @@ def probe(subject: Subject, bit: int, folder: Path) -> Verdict:
             findings = [f"{found.invariant}: {found.detail}" for found in index.check()]
     except SqlindexError as exc:
         findings = [f"{type(exc).__name__}: {exc}"]
-    except Exception as exc:
+    except Exception as exc:  # counted as a crash
         foreign = f"check: {type(exc).__name__}: {exc}"
     try:
         rows = _rows(db)
         changed = tuple(sorted(n for n, d in subject.rows.items() if rows.get(n) != d))
-    except Exception as exc:
+    except Exception as exc:  # of SQLite or its driver: all that matters is that it fails
         changed = (f"unreadable: {exc}",)
     outcome: Outcome = "missed"
     if foreign:
@@ -259,7 +259,7 @@ def _in_child(subject: Subject, bits: Sequence[int], folder: Path) -> tuple[list
                     values = [getattr(verdict, name) for name in Verdict.__slots__]
                     print(json.dumps(values), file=out, flush=True)
             code = 0
-        except BaseException as exc:
+        except BaseException as exc:  # a forked child must not go on as its parent
             print(f"bit {bit}: {type(exc).__name__}: {exc}", file=sys.stderr)
         finally:
             os._exit(code)

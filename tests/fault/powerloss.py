@@ -345,7 +345,7 @@ def _verify(
         seen = trace.rehearsal.verify(db, trace.states[acknowledged:], completes=completes)
         tally.old += seen == trace.states[0]
         tally.new += seen != trace.states[0]
-    except Exception as exc:
+    except Exception as exc:  # whatever it is, the state is a bad one
         tally.bad += 1
         if len(tally.messages) < 5:
             name = trace.rehearsal.operation.name

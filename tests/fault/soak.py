@@ -289,7 +289,7 @@ def _threads(db: Path, seconds: float) -> Iterator[Results]:
     def run(role: str, name: str) -> None:
         try:
             found.append(play(index, role, name, seconds))
-        except BaseException as exc:
+        except BaseException as exc:  # a thread's, reported by its starter
             errors.append(exc)
 
     def results() -> list[dict[str, Any]]:
@@ -354,7 +354,7 @@ def publish_many(db: Path, generations: int) -> dict[str, Any]:
                         time.sleep(0.003)
                         held.close()
                         held, reads[number] = following, reads[number] + 1
-            except BaseException as exc:
+            except BaseException as exc:  # a thread's, reported by its starter
                 errors.append(exc)
 
         readers = [threading.Thread(target=overlap, args=(number,)) for number in range(4)]

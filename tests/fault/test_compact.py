@@ -365,7 +365,7 @@ for _ in sys.stdin:
         connection.execute("BEGIN")
         print(*ask(), flush=True)
         connection.execute("COMMIT")
-    except Exception as exc:
+    except Exception as exc:  # told to the test, which expects none
         print("error", exc, flush=True)
 """
 

@@ -70,7 +70,7 @@ def test_a_failing_statement_leaves_one_whole_generation(
         with operation.open(db) as index, faulty_writer(FaultPlan(number, kind)) as plan:
             try:
                 operation.run(index, rehearsal.folder)
-            except Exception as exc:
+            except Exception as exc:  # its type is asserted below
                 error = exc
         assert error is None or isinstance(error, SqlindexError), repr(error)
         if not plan.has_fired:

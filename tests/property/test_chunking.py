@@ -173,7 +173,7 @@ def _texts(text: str, sections: tuple[Section, ...]) -> list[str]:
 def test_the_work_of_cutting_grows_with_the_length(kind: str) -> None:
     """Counted where the parts are: what is visited for each chunk must not grow with the text."""
 
-    class Counted(tuple):  # type: ignore[type-arg]
+    class Counted(tuple):  # type: ignore[type-arg]  # of any elements
         visits = 0
 
         def __getitem__(self, index: Any) -> Any:

@@ -48,7 +48,7 @@ def key_paths(value: object, path: tuple[str, ...] = ()) -> Iterator[tuple[str, 
     members = list(value.values()) if isinstance(value, dict) else value
     for at, own in enumerate(names):
         for name in own:
-            yield from key_paths(members[at], (*path, name))  # type: ignore[index]
+            yield from key_paths(members[at], (*path, name))  # type: ignore[index]  # a list by now
             for later in names[at + 1 :]:
                 yield from ((*path, f"{name} – {last}") for last in later)
 

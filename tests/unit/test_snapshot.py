@@ -31,7 +31,7 @@ WORDS = ("pump", "valve", "motor", "pipe", "seal")
 
 
 @pytest.fixture
-def index(tmp_path: Path):  # type: ignore[no-untyped-def]
+def index(tmp_path: Path):  # type: ignore[no-untyped-def]  # a fixture
     with Index.open(tmp_path / "i.db", create=True, embedder=HashingEmbedder(32)) as opened:
         yield opened
         assert opened.check() == []

@@ -28,7 +28,7 @@ def embed_query(embedder: Embedder, query: str, cancel: CancelToken) -> npt.NDAr
             given = worker.run(lambda: embedder.embed_query(query))
     except SqlindexError:
         raise
-    except Exception as exc:
+    except Exception as exc:  # a host's embedder may raise anything
         raise EmbedderError(
             f"the embedder failed on the query: {type(exc).__name__}: {exc}"
         ) from exc

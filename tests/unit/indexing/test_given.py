@@ -56,6 +56,7 @@ STAT = FileStat(1, 2, 3, 4, 5)
 @pytest.mark.parametrize(
     "raw",
     [
+        # The ignored types are wrong on purpose: a host may run no type checker.
         RawDocument(b"x", title=5),  # type: ignore[arg-type]
         RawDocument(b"x", tags=(1,)),  # type: ignore[arg-type]
         RawDocument(b"x", tags="ab"),  # type: ignore[arg-type]
@@ -86,6 +87,7 @@ def test_a_document_that_is_none_fails_the_refresh_and_changes_nothing(
 @pytest.mark.parametrize(
     "entry",
     [
+        # The ignored types are wrong on purpose: a host may run no type checker.
         Refusal("", RefusalReason.ENCODING),
         Refusal("b", "encoding"),  # type: ignore[arg-type]
         Refusal("b", RefusalReason.ENCODING, None),  # type: ignore[arg-type]
@@ -118,6 +120,7 @@ PARSES: dict[str, Any] = {
     "within a line": ParsedDocument((Section(0, 3), Section(3, len(TEXT))), "x"),
     "gap": ParsedDocument((Section(10, len(TEXT)),), "x"),
     "nothing": ParsedDocument((), "x"),
+    # The ignored types are wrong on purpose: a host may run no type checker.
     "heading": ParsedDocument((Section(0, len(TEXT), (1,), 1, 1),), "x"),  # type: ignore[arg-type]
     "level": ParsedDocument((Section(0, len(TEXT), ("a",), 2**70, 1),), "x"),
     "language": ParsedDocument((WHOLE,), None),  # type: ignore[arg-type]

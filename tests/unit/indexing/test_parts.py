@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from sqlindex import Document, Index
+from sqlindex import Document, Index, RefreshReport
 from sqlindex.errors import DuplicateError, SourceError, UsageError
 from sqlindex.model.documents import DocumentRef, RawDocument, RefusalReason
 from sqlindex.testing import HashingEmbedder
@@ -24,8 +24,8 @@ def ids(index: Index) -> set[str]:
     return {hit.document_id for hit in index.search("wort", limit=100).hits}
 
 
-def kinds(report: object) -> list[tuple[str, str]]:
-    changes = report.changes.documents  # type: ignore[attr-defined]
+def kinds(report: RefreshReport) -> list[tuple[str, str]]:
+    changes = report.changes.documents
     return [(change.kind, change.document_id) for change in changes]
 
 
@@ -146,13 +146,13 @@ def test_each_file_tells_why_it_is_not_in_or_that_it_is(index: Index, folder: Pa
 
 @pytest.mark.req("A-3", "A-13")
 def test_the_view_of_refused_files_tells_what_would_change_that(
-    index: Index, folder: Path, shell: object
+    index: Index, folder: Path, shell: Callable[[Path, str], list[str]]
 ) -> None:
     (folder / "x.bin").write_bytes(b"\0")
     (folder / ".env").write_text("KEY=1")
     index.add_source(folder)
     index.refresh()
-    lines = shell(index.path, "SELECT document_id, reason, hint <> '' FROM v_refused ORDER BY 1")  # type: ignore[operator]
+    lines = shell(index.path, "SELECT document_id, reason, hint <> '' FROM v_refused ORDER BY 1")
     assert lines == [".env|secret|1", "x.bin|unsupported|1"]
 
 

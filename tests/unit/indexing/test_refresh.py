@@ -509,7 +509,7 @@ def test_a_document_with_a_damaged_text_can_be_replaced_and_removed(
 @pytest.mark.req("A-21")
 def test_pushed_chunks_with_a_bad_vector_are_published_on_request(tmp_path: Path) -> None:
     class Zeros(HashingEmbedder):
-        def embed_documents(self, texts):  # type: ignore[no-untyped-def]
+        def embed_documents(self, texts):  # type: ignore[no-untyped-def]  # as its base
             vectors = super().embed_documents(texts)
             vectors[[text == "bad" for text in texts]] = 0
             return vectors
@@ -552,8 +552,8 @@ def test_what_a_file_cannot_hold_is_a_source_error(
     index: Index, document_id: str, raw: RawDocument
 ) -> None:
     source = _ListedSource([_ref(document_id)], {})
-    source.texts[document_id] = raw  # type: ignore[assignment]
-    source.read = lambda ref: raw  # type: ignore[method-assign]
+    source.texts[document_id] = raw  # type: ignore[assignment]  # its `read` gives no text
+    source.read = lambda ref: raw  # type: ignore[method-assign]  # what a host may do
     index.add_source(source)
     with pytest.raises(SourceError, match="listed"):
         index.refresh()
@@ -563,7 +563,7 @@ def test_what_a_file_cannot_hold_is_a_source_error(
 @pytest.mark.parametrize("name", ["documents_per_batch", "embedding_batch", "staged_fts_chunks"])
 def test_a_batch_size_below_one_is_an_error(name: str) -> None:
     with pytest.raises(ValueError, match=name):
-        IndexConfig(**{name: 0})  # type: ignore[arg-type]
+        IndexConfig(**{name: 0})  # type: ignore[arg-type]  # by name
 
 
 @pytest.mark.req("A-17")

@@ -259,7 +259,7 @@ def test_two_interrupted_builds_and_a_third_publish_never_see_each_other(
                 index.refresh(
                     [name],
                     cancel=token,
-                    progress=lambda _, token=token: token.cancel(),  # type: ignore[misc]
+                    progress=lambda _, token=token: token.cancel(),  # type: ignore[misc]  # a bound default
                 )
         _interrupt(index, 13)
         assert len(index.status().unfinished) == 3
@@ -288,7 +288,7 @@ def test_pushed_documents_begin_anew_and_leave_nothing_staged(index: Index, shel
         raise RuntimeError("the host went away")
 
     with pytest.raises(Exception, match="the host went away"):
-        index.upsert("host", broken())  # type: ignore[arg-type]
+        index.upsert("host", broken())  # type: ignore[arg-type]  # it yields documents
     assert shell(index.path, _STAGED) == ["128"]
     index.upsert("host", documents)
     assert shell(index.path, _STAGED) == ["0"]

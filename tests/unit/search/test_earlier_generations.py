@@ -33,7 +33,7 @@ class Interrupted(HashingEmbedder):
 
     meanwhile: Callable[[], object] | None = None
 
-    def embed_query(self, text: str):  # type: ignore[no-untyped-def]
+    def embed_query(self, text: str):  # type: ignore[no-untyped-def]  # as its base
         if self.meanwhile is not None:
             meanwhile, self.meanwhile = self.meanwhile, None
             meanwhile()
@@ -46,7 +46,7 @@ def embedder() -> Interrupted:
 
 
 @pytest.fixture
-def index(tmp_path: Path, embedder: Interrupted):  # type: ignore[no-untyped-def]
+def index(tmp_path: Path, embedder: Interrupted):  # type: ignore[no-untyped-def]  # a fixture
     with Index.open(tmp_path / "i.db", create=True, embedder=embedder) as opened:
         yield opened
         assert opened.check() == []
@@ -300,7 +300,7 @@ def test_generations_in_turn_are_read_once(index: Index, monkeypatch: pytest.Mon
         _publish(index, number)
     read: list[int] = []
 
-    def chunk_columns(connection, generation):  # type: ignore[no-untyped-def]
+    def chunk_columns(connection, generation):  # type: ignore[no-untyped-def]  # passed through
         read.append(generation)
         return chunk_columns_of(connection, generation)
 

@@ -24,7 +24,7 @@ MODES: tuple[Mode, ...] = ("lexical", "semantic", "hybrid")
 
 
 def _ids(index: Index, query: str, mode: Mode | None = None, **filters: object) -> list[str]:
-    found = index.search(query, mode=mode, limit=100, filters=Filters(**filters))  # type: ignore[arg-type]
+    found = index.search(query, mode=mode, limit=100, filters=Filters(**filters))  # type: ignore[arg-type]  # by name
     return [hit.document_id for hit in found.hits]
 
 
@@ -78,7 +78,7 @@ def notes(index: Index) -> Index:
 def test_filters_let_through_only_what_they_name(
     notes: Index, filters: dict[str, object], expected: list[str]
 ) -> None:
-    found = notes.search("pump", limit=100, filters=Filters(**filters)).hits  # type: ignore[arg-type]
+    found = notes.search("pump", limit=100, filters=Filters(**filters)).hits  # type: ignore[arg-type]  # by name
     assert sorted(hit.document_id for hit in found) == expected
 
 
@@ -138,7 +138,7 @@ def test_a_filter_that_sqlite_cannot_take_is_a_filter_error(
     notes: Index, filters: dict[str, object]
 ) -> None:
     with pytest.raises(FilterError):
-        notes.search("pump", filters=Filters(**filters))  # type: ignore[arg-type]
+        notes.search("pump", filters=Filters(**filters))  # type: ignore[arg-type]  # by name
 
 
 @pytest.mark.req("A-21")
@@ -221,14 +221,14 @@ def test_a_metadata_value_that_no_field_can_have_is_a_filter_error(
     notes: Index, value: object
 ) -> None:
     with pytest.raises(FilterError, match=r"cannot be|NUL"):
-        notes.search("pump", filters=Filters(metadata={"v": value}))  # type: ignore[dict-item]
+        notes.search("pump", filters=Filters(metadata={"v": value}))  # type: ignore[dict-item]  # wrong on purpose
 
 
 @pytest.mark.req("A-20")
 @pytest.mark.parametrize("name", ["sources", "extensions", "languages", "tags_any", "tags_all"])
 def test_a_text_where_a_set_is_meant_is_an_error(name: str) -> None:
     with pytest.raises(ValueError, match=name):
-        Filters(**{name: "plant"})  # type: ignore[arg-type]
+        Filters(**{name: "plant"})  # type: ignore[arg-type]  # wrong on purpose
 
 
 def test_an_open_index_serves_the_file_that_has_its_name_now(tmp_path: Path) -> None:
@@ -435,7 +435,7 @@ def test_a_search_that_meets_a_new_head_moves_to_it_as_a_whole(tmp_path: Path) -
     class Publishing(HashingEmbedder):
         publish: Callable[[], object] | None = None
 
-        def embed_query(self, text: str):  # type: ignore[no-untyped-def]
+        def embed_query(self, text: str):  # type: ignore[no-untyped-def]  # as its base
             if self.publish is not None:
                 publish, self.publish = self.publish, None
                 publish()
@@ -493,13 +493,13 @@ def test_d27_plain_fusion_sums_reciprocal_ranks_over_complete_channels(tmp_path:
     """A is first lexically and third semantically, B second lexically without a vector."""
 
     class Given(HashingEmbedder):
-        def embed_documents(self, texts):  # type: ignore[no-untyped-def]
+        def embed_documents(self, texts):  # type: ignore[no-untyped-def]  # as its base
             import numpy as np
 
             by_text = {"C only": (1.0, 0.1), "D only": (1.0, 0.2), "pump pump": (1.0, 0.5)}
             return np.array([by_text.get(text, (0.0, 0.0)) for text in texts], np.float32)
 
-        def embed_query(self, text: str):  # type: ignore[no-untyped-def]
+        def embed_query(self, text: str):  # type: ignore[no-untyped-def]  # as its base
             import numpy as np
 
             return np.array((1.0, 0.0), np.float32)
