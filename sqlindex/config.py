@@ -59,6 +59,10 @@ class IndexConfig:
                 raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
 
 
+MAX_RETENTION = 2**63 - 1
+"""The greatest integer that a statement of SQLite takes."""
+
+
 @dataclass(frozen=True, slots=True)
 class Retention:
     """What collection leaves: the head, tagged and held generations, and these; kept in the index.
@@ -67,6 +71,9 @@ class Retention:
         generations: this many of the latest, the head included.
         days: and those that were the head within so many days.
         vector_days: vectors that no kept generation uses stay this long after their last use.
+
+    Raises:
+        ValueError: one is negative, no generation is kept, or a number is beyond `MAX_RETENTION`.
     """
 
     generations: int = 5
@@ -78,6 +85,8 @@ class Retention:
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < least:
                 raise ValueError(f"{name} must be a whole number from {least} on, not {value!r}")
+            if value > MAX_RETENTION:
+                raise ValueError(f"{name} must be at most {MAX_RETENTION}, not {value}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,9 +49,13 @@ def read_questions(path: Path) -> list[ReadQuestion]:
         UsageError: a file is missing or malformed; the message names file and line.
     """
     if path.is_dir():
-        grades = _qrels(path)
+        grades, first = _qrels(path)
         questions = list(_of_lines(path / "queries.jsonl", grades))
         known = {read.question.id for read in questions}
+        if first is not None and first.question_id in known:
+            raise UsageError(
+                f"{first.where}: the grade {first.written!r} is no whole number", hint=_HINT
+            )
         stray = sorted(grades.keys() - known)
         if stray:
             raise UsageError(f"{path}: the qrels name {stray[0]!r}, which is no query", hint=_HINT)
@@ -138,33 +142,46 @@ def _expected(fields: Mapping[str, object], where: str) -> Grades:
     )
 
 
-def _qrels(folder: Path) -> dict[str, dict[str, int]]:
+class _Header(NamedTuple):
+    """A first line without a grade; of a query that there is, it is a judgement with a fault."""
+
+    question_id: str
+    written: str
+    where: str
+
+
+def _qrels(folder: Path) -> tuple[dict[str, dict[str, int]], _Header | None]:
+    """Grades above 0 by query and document, and the line that stands for a header."""
     path = next((folder / name for name in _QRELS_FILES if (folder / name).is_file()), None)
     if path is None:
         raise UsageError(f"{folder} has no {' or '.join(_QRELS_FILES)}", hint=_HINT)
     found: dict[str, dict[str, int]] = {}
+    header = None
     for number, line in _lines(path):
         where = f"{path}, line {number}"
         columns = line.split("\t")
         if len(columns) != 3:
-            columns = line.split()
+            # Names may hold spaces where tabs part all four.
+            columns = [c.strip() for c in columns] if len(columns) == 4 else line.split()
             del columns[1:2]  # of TREC's four, the second says nothing
         if len(columns) != 3:
             raise UsageError(f"{where}: neither 3 columns nor TREC's 4", hint=_HINT)
         question_id, document, written = columns
-        if not _WHOLE.fullmatch(written):
+        if not _WHOLE.fullmatch(written.strip()):
             if number == 1:
-                continue  # the header
+                header = _Header(question_id, written, where)
+                continue
             raise UsageError(f"{where}: the grade {written!r} is no whole number", hint=_HINT)
         grade = int(written)
         judged = found.setdefault(question_id, {})
         if document in judged and judged[document] != grade:
             raise UsageError(f"{where}: {document!r} has another grade already", hint=_HINT)
         judged[document] = grade
-    return {
+    graded = {
         question_id: {name: grade for name, grade in judged.items() if grade > 0}
         for question_id, judged in found.items()
     }
+    return graded, header
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:

@@ -36,9 +36,12 @@ class _Depth(click.ParamType):  # type: ignore[type-arg]  # no generic class in 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> int:
         if value == "all":
             return 0
-        if not (value.isascii() and value.isdecimal()) or int(value) < 1:
+        from sqlindex.evaluation.lines import integer
+
+        depth = integer(value) if value.isdecimal() else None
+        if depth is None or depth < 1:
             self.fail(f"{value!r} is not a number from 1 on, or 'all'", param, ctx)
-        return int(value)
+        return depth
 
 
 @click.command("eval")
@@ -149,7 +152,7 @@ def command(
     from sqlindex.evaluation.collection_index import kept_files
     from sqlindex.evaluation.evaluate import evaluate, evaluate_runs
     from sqlindex.evaluation.options import EvalOptions
-    from sqlindex.evaluation.outputs import require_apart, saved_files
+    from sqlindex.evaluation.outputs import require_apart, require_not_printed, saved_files
 
     if folder is None and not runs and db is None:
         db = _configured_index()
@@ -174,6 +177,7 @@ def command(
     inputs = _named({"--queries": queries, "--qrels": qrels, "--baseline": baseline})
     inputs += [("--run", path) for path in runs]
     inputs = [(f"the file of {option}", path) for option, path in inputs]
+    require_not_printed(outputs)
     require_apart(outputs, inputs + kept_files(folder, db, configurations))
     options = EvalOptions(
         measures=measures or None,

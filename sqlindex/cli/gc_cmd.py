@@ -11,6 +11,7 @@ from sqlindex.cli.interrupts import cancelled_by_signals
 from sqlindex.cli.options import db_option, json_option, open_index, wait_option
 from sqlindex.cli.output import plural, print_json, print_message
 from sqlindex.config import Retention
+from sqlindex.errors import UsageError
 
 
 @click.command("gc")
@@ -55,7 +56,10 @@ def command(
         if wanted:
             # All three given need nothing of what is stored, which may be damaged.
             stored = Retention() if len(wanted) == len(given) else index.retention()
-            retention = replace(stored, **wanted)
+            try:
+                retention = replace(stored, **wanted)
+            except ValueError as exc:
+                raise UsageError(str(exc), hint="a smaller number keeps as much") from exc
         collected = index.collect(retention, cancel=cancel, wait_s=wait_s)
         retention = index.retention()
     if as_json:

@@ -117,8 +117,12 @@ def exit_code_of_signal() -> int:
     return 128 + _ending.received[0] if _ending.received else 128 + signal.SIGINT
 
 
-def _on_signal(number: int, _frame: FrameType | None) -> None:
-    """Run by the interpreter in the main thread."""
+def _on_signal(number: int, frame: FrameType | None) -> None:
+    """Run by the interpreter in the main thread.
+
+    Args:
+        frame: what runs there.
+    """
     _ending.received.append(number)
     # A KeyboardInterrupt in a callback, where it is lost, would be printed with its traceback.
     sys.unraisablehook = lambda _: None
@@ -126,9 +130,19 @@ def _on_signal(number: int, _frame: FrameType | None) -> None:
         if not _ending.told.locked():
             _end(_ending.received[0])
     elif _ending.token is None or len(_ending.received) > 1:
-        raise KeyboardInterrupt
+        if not _asks_permission(frame):
+            raise KeyboardInterrupt
     else:
         _ending.token.cancel()
+
+
+def _asks_permission(frame: FrameType | None) -> bool:
+    """Whether SQLite asks there if a statement is allowed.
+
+    It takes an exception for a no, and the program that for damage: a sound index would be told to
+    be corrupt. The work ends soon, or by the next signal.
+    """
+    return frame is not None and frame.f_globals.get("__name__") == "sqlindex.store.permissions"
 
 
 def _watch(reader: int, main_thread: int) -> None:

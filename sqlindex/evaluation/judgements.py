@@ -111,6 +111,8 @@ def _queries_of_json(lines: Lines) -> dict[str, JudgedQuery]:
         classes = _classes(lines, fields)
         if not answerable and not classes:
             classes = (lines.text_of(fields, "kind", default=NO_ANSWER),)
+            if not classes[0]:
+                raise lines.error("the field 'kind' is empty")
         sufficient = _sufficient(lines, fields)
         if sufficient and not answerable:
             raise lines.error("a query that is not answerable has 'sufficient' documents")
@@ -129,6 +131,7 @@ def _classes(lines: Lines, fields: Mapping[str, object]) -> tuple[str, ...]:
         given = fields.get("classes", [])
     if not isinstance(given, list) or not all(isinstance(name, str) and name for name in given):
         raise lines.error(f"the classes are {shown(given)}, not texts that are not empty")
+    lines.require_encodable("classes", *given)
     return tuple(dict.fromkeys(given))
 
 
@@ -138,6 +141,7 @@ def _sufficient(lines: Lines, fields: Mapping[str, object]) -> SufficientSets:
         isinstance(one, list) and one and all(isinstance(name, str) for name in one)
         for one in given
     ):
+        lines.require_encodable("sufficient", *(name for one in given for name in one))
         return tuple(dict.fromkeys(frozenset(one) for one in given))
     raise lines.error(
         f"the field 'sufficient' is {shown(given)}",

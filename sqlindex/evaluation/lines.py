@@ -90,11 +90,15 @@ class Lines:
         if not isinstance(value, str):
             found = f"is {shown(value)}, not a text" if name in fields else "is missing"
             raise self.error(f"the field {name!r} {found}")
+        self.require_encodable(name, value)
+        return value
+
+    def require_encodable(self, name: str, *values: str) -> None:
+        """Refuse texts of a field that no file in UTF-8 can hold."""
         try:
-            value.encode()
+            "".join(values).encode()
         except UnicodeEncodeError as exc:
             raise self.error(f"the field {name!r} holds a lone surrogate") from exc
-        return value
 
     def id_of(self, fields: Mapping[str, object], taken: Container[str]) -> str:
         """The id of a line's object, `id` or `_id`."""

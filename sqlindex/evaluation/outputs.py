@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import secrets
+import stat
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import combinations
 from pathlib import Path
 
@@ -36,6 +38,27 @@ def require_apart(outputs: Sequence[Named], inputs: Sequence[Named]) -> None:
             raise UsageError(
                 f"{one} and {other} would both write {path}", hint="give each its own file"
             )
+
+
+def require_not_printed(outputs: Sequence[Named]) -> None:
+    """Refuse an output that is where the report is printed, as `/dev/stdout` is; a terminal may be.
+
+    Raises:
+        UsageError: there is such a file or pipe.
+    """
+    try:
+        printed = os.fstat(1)
+    except OSError:  # nothing is printed
+        return
+    if stat.S_ISCHR(printed.st_mode):
+        return
+    for option, path in outputs:
+        with suppress(OSError):
+            if os.path.samestat(path.stat(), printed):
+                raise UsageError(
+                    f"{option} would write to {path}, where the report is printed",
+                    hint="name another file",
+                )
 
 
 def index_files(path: Path) -> list[Named]:
@@ -84,32 +107,34 @@ def write_text(path: Path, text: str) -> None:
     """Write a file whole, its folder made if missing; what was there stays if that fails.
 
     The text goes to a new file beside it, which then takes its name and, if there was one, its mode.
-    What is no plain file, such as a pipe or a terminal, is written to as it is.
+    What is no plain file, such as a pipe or a terminal, is written to as it is. Bytes of a path that are
+    no UTF-8 stand in the file as the escapes that a terminal shows.
 
     Raises:
         StorageError: it cannot be written.
     """
+    written = text.encode("utf-8", "backslashreplace")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.exists() and not path.is_file():
-            path.write_text(text, encoding="utf-8", newline="\n")
+            path.write_bytes(written)
         else:
-            _replace(Path(os.path.realpath(path)), text)
+            _replace(Path(os.path.realpath(path)), written)
     except OSError as exc:
         raise StorageError(
             f"{path} cannot be written: {exc.strerror or exc}", hint="check the folder and the disk"
         ) from exc
 
 
-def _replace(path: Path, text: str) -> None:
+def _replace(path: Path, written: bytes) -> None:
     temporary = path.with_name(f".{path.name[:100]}.{secrets.token_hex(6)}.new")
     try:
-        with temporary.open("x", encoding="utf-8", newline="\n") as stream:
+        with temporary.open("xb") as stream:
             if path.exists():
                 # Renaming needs no right to write the file that goes away: ask for it.
                 path.open("r+b").close()
                 temporary.chmod(path.stat().st_mode & 0o777)
-            stream.write(text)
+            stream.write(written)
             stream.flush()
             os.fsync(stream.fileno())
         temporary.replace(path)

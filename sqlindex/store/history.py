@@ -30,6 +30,7 @@ _DATE = re.compile(r"\d{4}-(?:\d\d|W\d\d)(?:-|T|$)")
 _BEFORE_HEAD = re.compile(r"head(?:~(\d{1,18}))?", re.IGNORECASE | re.ASCII)
 _HEADLIKE = re.compile(r"head(?:~.*)?", re.IGNORECASE | re.DOTALL)
 _SHOWN_RANGES = 9
+_MAX_INTEGER = 2**63 - 1  # that a statement takes
 
 _LIST = """
     SELECT g.generation, g.published_at, g.cause, g.restored, g.documents, g.chunks, g.added, g.changed, g.removed,
@@ -167,7 +168,7 @@ def list_generations(
     """Published generations, newest first."""
     parameters: dict[str, Value] = {
         "with_collected": int(with_collected),
-        "limit": -1 if limit is None else limit,
+        "limit": -1 if limit is None else min(limit, _MAX_INTEGER),
     }
     rows = connection.execute(_LIST + _LATEST_FIRST, parameters).fetchall()
     return [_generation(connection, row) for row in rows]

@@ -132,6 +132,7 @@ BAD_ARGUMENTS = [
     ["get", "pump.md", "--lines", "3-2"],
     ["get", "pump.md", "--lines", "x"],
     ["get", "pump.md", "--lines", "9" * 5_000],
+    *(["gc", option, HUGE] for option in ("--keep", "--keep-days", "--vector-days")),
     ["refresh", "--wait", "-1"],
     ["refresh", "--wait", "nan"],
     ["frobnicate"],

@@ -809,6 +809,8 @@ def test_the_command_without_the_model_says_what_to_do(
         ([str(TINY), "--config", "x"], "configuration 'x' has no name"),
         ([str(TINY), "--depth", "0"], "'0' is not a number from 1 on"),
         ([str(TINY), "--depth", "\u0661"], "is not a number from 1 on"),
+        ([str(TINY), "--depth", "9" * 5_000], "is not a number from 1 on"),
+        ([str(TINY), "--html", "/dev/stdout"], "where the report is printed"),
         ([str(TINY), "--config", "x=target_chars=4_0"], "target_chars is '4_0', not a number"),
         ([str(TINY), "--run", __file__], "columns instead of 6"),
         ([str(TINY), "--run", __file__, "--mode", "lexical"], "leave out --mode"),
@@ -853,3 +855,13 @@ def test_the_command_writes_over_nothing_that_it_reads(tmp_path: Path) -> None:
         assert message in run_command(*arguments, exit_code=2)
     after = {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
     assert after == before
+
+
+def test_a_folder_whose_name_is_no_text_is_measured_and_reported(tmp_path: Path) -> None:
+    folder = tmp_path / os.fsdecode(b"tiny\xff")
+    shutil.copytree(TINY, folder)
+    page, notes = tmp_path / "r.html", tmp_path / "r.md"
+    written = ("--html", page, "--markdown", notes, "--save-runs", tmp_path / "runs")
+    run_command(folder, "--mode", "lexical", "--db", tmp_path / "i.db", *written)
+    assert "Evaluation of tiny\ufffd" in page.read_text(encoding="utf-8")
+    assert "Evaluation of tiny\\udcff" in notes.read_text(encoding="utf-8")

@@ -122,6 +122,16 @@ def test_a_folder_of_queries_and_qrels_is_imported_and_replaces_the_same_ids(
         (folder / "qrels.tsv").write_text(f"1\tpump\t1\n1\tcards:valve\t{grade}\n")
         with pytest.raises(UsageError, match=r"line 2: the grade .* is no whole number"):
             notes.import_questions(folder)
+    for grade in ("1.5", "", "one", "9" * 5_000):  # of a query that there is, it is no header
+        (folder / "qrels.tsv").write_text(f"1\tpump\t{grade}\n3\tcards:valve\t0\n")
+        with pytest.raises(UsageError, match=r"line 1: the grade .* is no whole number"):
+            notes.import_questions(folder)
+    for qrels in ("1\tpump\t2 \n", "1\t0\tmy pump\t1\n1\t0\tpump\t2\n"):
+        (folder / "qrels.tsv").write_text(qrels)
+        notes.import_questions(folder, source="notes")
+        grade_by_document = {e.document_id: e.grade for e in notes.questions()[0].expected}
+        assert grade_by_document["pump"] == 2
+        assert ("my pump" in grade_by_document) is ("my pump" in qrels)
     (folder / "qrels.tsv").write_text("1\tpump\n")
     with pytest.raises(UsageError, match=r"qrels\.tsv, line 1: neither 3 columns nor TREC's 4"):
         notes.import_questions(folder)

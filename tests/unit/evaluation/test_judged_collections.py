@@ -133,6 +133,13 @@ def test_queries_say_their_classes_and_what_suffices(tmp_path: Path) -> None:
         ("queries", '{"id": "q", "text": "", "answerable": null}\n', r"'answerable' is null, not"),
         ("corpus", '{"id": ["\\ud800"], "text": "x"}\n', r'the field .id. is \["\\ud800"\], not'),
         ("queries", '{"id": "q", "text": "", "classes": [null]}\n', r"classes are \[null\]"),
+        ("queries", '{"id": "q", "text": "", "classes": ["a", "\\ud800"]}\n', r"lone surrogate"),
+        ("queries", '{"id": "q", "text": "", "sufficient": [["\\ud800"]]}\n', r"lone surrogate"),
+        (
+            "queries",
+            '{"id": "q", "text": "", "answerable": false, "kind": ""}\n',
+            r"'kind' is empty",
+        ),
         ("qrels", "", r"qrels\.tsv has no relevant document"),
         ("qrels", "q\n", r"qrels\.tsv, line 1: 1 column$"),
         ("corpus", '{"id": "", "text": "x"}\n', r"line 1: the id '' is empty"),

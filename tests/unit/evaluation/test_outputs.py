@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 from pathlib import Path
 
 import pytest
@@ -52,9 +53,19 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> 
         with pytest.raises(StorageError, match="No space left"):
             write_text(tmp_path / "full", "new")
         (tmp_path / "full").unlink()
-    with pytest.raises(UnicodeEncodeError):
-        write_text(tmp_path / "r.md", "new" * 99_999 + "\ud800")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
+    try:
+        with pytest.raises(StorageError, match="too large"):
+            write_text(tmp_path / "r.md", "new" * 99_999)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [("r.md", "old")]
+
+
+def test_bytes_of_a_path_that_are_no_text_are_written_as_escapes(tmp_path: Path) -> None:
+    write_text(tmp_path / "r.md", f"of {os.fsdecode(bytes([0xC3, 0xA9, 0xFF]))}\n")
+    assert (tmp_path / "r.md").read_text(encoding="utf-8") == "of \u00e9\\udcff\n"
 
 
 def test_a_written_file_keeps_its_link_and_its_mode(tmp_path: Path) -> None:

@@ -80,6 +80,19 @@ def test_a_held_generation_stays_until_it_is_released(index: Index, shell: Shell
     file.close()
 
 
+@pytest.mark.req("C-7", "D-2")
+@pytest.mark.parametrize("name", ["generations", "days", "vector_days"])
+def test_the_greatest_retention_is_what_a_statement_takes(index: Index, name: str) -> None:
+    _publish(index, 2)
+    for number in (2**63, 10**4_000):
+        with pytest.raises(ValueError, match=f"{name} must be at most"):
+            Retention(**{name: number})
+    index.collect(Retention(**{name: 2**63 - 1}))
+    _publish(index, 2, start=2)
+    assert index.collect().vectors == 0
+    assert getattr(index.retention(), name) == 2**63 - 1
+
+
 _HOLDER = """
 import sys, time
 from pathlib import Path

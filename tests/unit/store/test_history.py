@@ -171,6 +171,7 @@ def test_a_collected_generation_is_gone_and_distances_count_the_kept(past: Index
     ]
     assert [g.number for g in past.history()] == [4, 3, 1]
     assert [g.number for g in past.history(2)] == [4, 3]
+    assert past.history(10**30) == past.history()
 
 
 @pytest.mark.req("D-2")
