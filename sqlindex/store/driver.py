@@ -298,6 +298,11 @@ def translate(exc: Exception, path: Path) -> SqlindexError:
     code = getattr(exc, "sqlite_errorcode", None)
     primary = code & 0xFF if isinstance(code, int) else None
     text = str(exc)
+    if (
+        primary == 23 or "authoriz" in text or "prohibited" in text
+    ) and not permissions.was_denied():
+        # SQLite asked for leave when Ctrl-C came, and took the interrupt for a no.
+        raise KeyboardInterrupt from exc
     if primary in (5, 6) or "locked" in text:
         return LockedError(
             f"index {path} is busy: {text}", hint="retry when the other program is done"

@@ -3,11 +3,17 @@
 The statements of this package are constants, and the schema of a file is compared before it is
 used. This is the second wall: whatever a file holds, no statement reaches another file, loads code
 or changes a setting that others rest on.
+
+SQLite takes an exception out of such a question for a no. A `KeyboardInterrupt` can come there as anywhere, and
+would then pass for damage of a sound file. So what is allowed is answered from a cache, which runs no Python code
+that could be interrupted; and a no that nobody meant is told from one that was (`was_denied`).
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
+from functools import cache, lru_cache
 from typing import Any
 
 READING_PRAGMAS = frozenset(
@@ -55,7 +61,27 @@ _LOADS_CODE = "load_extension"
 
 Authorizer = Callable[[int, str | None, str | None, str | None, str | None], int]
 
+_KEPT_ANSWERS = 4_096
+_last = threading.local()
 
+
+def was_denied() -> bool:
+    """Whether a no since the last call, in this thread, was meant."""
+    is_meant = getattr(_last, "is_denial", False)
+    _last.is_denial = False
+    return is_meant
+
+
+class _Denied(Exception):
+    """Says no to SQLite, and is not kept by the cache."""
+
+
+def _deny() -> int:
+    _last.is_denial = True
+    raise _Denied
+
+
+@cache
 def reading(
     sqlite: Any,
     *,
@@ -71,9 +97,9 @@ def reading(
     """
     reads = frozenset(getattr(sqlite, name) for name in _READS)
     ok: int = sqlite.SQLITE_OK
-    deny: int = sqlite.SQLITE_DENY
     function, pragma, update = sqlite.SQLITE_FUNCTION, sqlite.SQLITE_PRAGMA, sqlite.SQLITE_UPDATE
 
+    @lru_cache(_KEPT_ANSWERS)
     def authorize(
         action: int, first: str | None, second: str | None, database: str | None, _: str | None
     ) -> int:
@@ -85,11 +111,12 @@ def reading(
             # How SQLite declares the columns of a virtual table that is only read.
             or (action == update and first == "sqlite_master")
         )
-        return ok if is_allowed else deny
+        return ok if is_allowed else _deny()
 
     return authorize
 
 
+@cache
 def writing(sqlite: Any, *, pragmas: frozenset[str] = WRITING_PRAGMAS) -> Authorizer:
     """Allows to change the file, but no other one, and no setting that is not the writer's.
 
@@ -98,10 +125,10 @@ def writing(sqlite: Any, *, pragmas: frozenset[str] = WRITING_PRAGMAS) -> Author
         pragmas: settings that are.
     """
     ok: int = sqlite.SQLITE_OK
-    deny: int = sqlite.SQLITE_DENY
     function, pragma = sqlite.SQLITE_FUNCTION, sqlite.SQLITE_PRAGMA
     elsewhere = frozenset((sqlite.SQLITE_ATTACH, sqlite.SQLITE_DETACH))
 
+    @lru_cache(_KEPT_ANSWERS)
     def authorize(
         action: int, first: str | None, second: str | None, _: str | None, __: str | None
     ) -> int:
@@ -110,7 +137,7 @@ def writing(sqlite: Any, *, pragmas: frozenset[str] = WRITING_PRAGMAS) -> Author
             or (action == function and second == _LOADS_CODE)
             or (action == pragma and first not in pragmas)
         )
-        return deny if is_denied else ok
+        return _deny() if is_denied else ok
 
     return authorize
 
@@ -124,6 +151,7 @@ def copying(sqlite: Any, target: str) -> Authorizer:
     """
     write = writing(sqlite)
 
+    @lru_cache(_KEPT_ANSWERS)
     def authorize(
         action: int,
         first: str | None,

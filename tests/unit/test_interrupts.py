@@ -12,6 +12,7 @@ import pytest
 
 from sqlindex import Index
 from sqlindex.cli import interrupts
+from sqlindex.store import permissions
 
 pytestmark = pytest.mark.req("A-14")
 
@@ -57,3 +58,35 @@ def test_a_signal_anywhere_else_interrupts(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
     with interrupts.interruptible(""), pytest.raises(KeyboardInterrupt):
         _interrupted_at("open", lambda: Index.open(tmp_path / "i.db", create=True))
+
+
+def test_a_host_s_interrupt_while_sqlite_asks_for_permission_stays_an_interrupt(
+    index: Index,
+) -> None:
+    """Each question of a fresh process in turn; it is answered from a cache after that."""
+    path, met = index.path, 0
+    for number in range(1, 2_000):
+        permissions.reading.cache_clear()
+        permissions.writing.cache_clear()
+        calls = 0
+
+        def profile(frame: FrameType, event: str, _: object, number: int = number) -> None:
+            nonlocal calls
+            if event == "call" and frame.f_code.co_name == "authorize":
+                calls += 1
+                if calls == number:
+                    raise KeyboardInterrupt
+
+        sys.setprofile(profile)
+        try:
+            with Index.open(path) as again:
+                again.search("pump")
+                again.questions()
+        except KeyboardInterrupt:
+            met += 1
+        finally:
+            sys.setprofile(None)
+        if calls < number:
+            break
+    assert met == number - 1 > 20
+    assert index.check() == []
