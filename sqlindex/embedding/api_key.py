@@ -42,14 +42,22 @@ class ApiKey:
         """Whether a text holds the key or a longer part of it, also quoted or in base64."""
         if len(self._value) < _ECHO_CHARS:  # too short to hide, and part of many words
             return text.strip() == self._value
+        return any(part in text for form in self._forms() for part in _parts(form))
+
+    def is_whole_in(self, body: bytes) -> bool:
+        """As `is_in`, for all of the key: quick enough for a long body."""
+        if len(self._value) < _ECHO_CHARS:
+            return False
+        return any(form.encode() in body for form in self._forms())
+
+    def _forms(self) -> set[str]:
         raw = self._value.encode()
-        forms = {
+        return {
             self._value,
             quote(self._value, safe=""),
             # Its base64 depends on what stands before it only in the first and last characters.
             *(base64.b64encode(b"\0" * pad + raw).decode()[4:-4] for pad in range(3)),
         }
-        return any(part in text for form in forms for part in _parts(form))
 
 
 def _parts(form: str) -> set[str]:
@@ -92,8 +100,8 @@ def _read_file(path: str) -> str:
         handle = os.open(path, flags)
     except OSError as exc:
         raise ApiKeyError(f"the key file {path} cannot be read: {exc.strerror}") from exc
-    with os.fdopen(handle, "rb") as file:
-        found = os.fstat(file.fileno())
+    try:
+        found = os.fstat(handle)
         if not stat.S_ISREG(found.st_mode):
             raise ApiKeyError(f"the key file {path} is not a regular file")
         if os.name == "posix" and (found.st_mode & 0o077 or found.st_uid != os.geteuid()):
@@ -103,4 +111,6 @@ def _read_file(path: str) -> str:
             )
         if found.st_size > _MAX_KEY_BYTES:
             raise ApiKeyError(f"the key file {path} is longer than a key")
-        return file.read(_MAX_KEY_BYTES).decode("ascii", "replace")
+        return os.read(handle, _MAX_KEY_BYTES).decode("ascii", "replace")
+    finally:
+        os.close(handle)

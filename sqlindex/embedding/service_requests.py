@@ -59,7 +59,7 @@ class ServiceRequests:
         if reply.status in _NO_LIST:
             return ModelEntry()
         if reply.status != 200:
-            raise self._refused(reply, key)
+            raise self._refused(reply)
         entry = read_models(reply.body, self._config.model, self._config.title)
         self._require_no_key(key, entry.revision)
         return entry
@@ -85,7 +85,7 @@ class ServiceRequests:
         if reply.status in _OF_THE_TEXTS and len(texts) > 1:
             return self._one_by_one(texts, dimensions, ends_at, stop)
         if reply.status != 200:
-            raise self._refused(reply, key, row=0 if reply.status in _OF_THE_TEXTS else None)
+            raise self._refused(reply, row=0 if reply.status in _OF_THE_TEXTS else None)
         self._knows_format = True
         found = read_embeddings(reply.body, len(texts), dimensions, self._config.title)
         self._require_no_key(key, found.model, found.revision)
@@ -158,10 +158,8 @@ class ServiceRequests:
             stop=stop,
         )
 
-    def _refused(self, reply: Reply, key: ApiKey | None, row: int | None = None) -> EmbedderError:
+    def _refused(self, reply: Reply, row: int | None = None) -> EmbedderError:
         said = refusal_text(reply.body)
-        if key is not None and key.is_in(said):
-            said = "its words are left out, they repeat the key"
         what = f"{self._config.title} refuses with HTTP status {reply.status}"
         what += f": {said}" if said else ""
         if 300 <= reply.status < 400:

@@ -217,7 +217,7 @@ def test_a_connection_that_the_service_closed_in_between_is_made_anew() -> None:
 def test_a_service_that_is_not_there_is_asked_again_and_then_an_error() -> None:
     with running_service() as service:
         pass
-    with pytest.raises(EmbedderUnavailableError, match="3 times: .*refused"):
+    with pytest.raises(EmbedderUnavailableError, match=r"3 times: .*refused"):
         _ = embedder_of(service, retries=2).identity
 
 
