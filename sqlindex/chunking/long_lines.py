@@ -18,8 +18,8 @@ def line_windows(
     """The same pieces, with each that is one line over the limit cut into windows.
 
     Windows of a line are about equally long, so that no short rest is left at its end; they begin and
-    end at spaces where there are any nearby. A line of which heading and context alone are over the
-    limit stays whole.
+    end at spaces where there are any nearby, and leave these out. A line of which heading and context
+    alone are over the limit stays whole.
 
     Args:
         text: the document.
@@ -40,36 +40,38 @@ def _windows(
     text: str, start: int, end: int, excess: Excess, is_continuation: bool
 ) -> list[tuple[int, int]]:
     count = math.ceil(excess(start, end, is_continuation))
-    while 1 < count <= (end - start) // _LEAST_CHARS:
-        windows = _equal(text, start, end, count)
-        if all(
-            excess(*window, is_continuation or at > 0) <= 1.0 for at, window in enumerate(windows)
-        ):
-            return windows
-        count += max(1, count // 4)
-    return [(start, end)]
-
-
-def _equal(text: str, start: int, end: int, count: int) -> list[tuple[int, int]]:
-    """About `count` windows of the same length, without the white space between them."""
+    if count <= 1:
+        return [(start, end)]
     windows: list[tuple[int, int]] = []
-    first = start
-    for number in range(1, count + 1):
-        last = end if number == count else _space_near(text, start, end, number, count)
-        part = text[first:last]
-        body = part.strip() if windows else part.rstrip()
-        if body:
-            at = first + part.index(body)
-            windows.append((at, at + len(body) if number < count else last))
-            first = last
+    most = math.ceil((end - start) / count)
+    first = _next_visible(text, start, end)
+    while first < end:
+        rest = end - first
+        size = math.ceil(rest / math.ceil(rest / most))
+        last = _end_near(text, first, size, end)
+        while (times := excess(first, last, is_continuation or bool(windows))) > 1.0:
+            if size <= _LEAST_CHARS:
+                return [(start, end)]
+            most = size = max(_LEAST_CHARS, min(int(size / times * 0.95), size - 1))
+            last = _end_near(text, first, size, end)
+        windows.append((first, last))
+        first = _next_visible(text, last, end)
     return windows
 
 
-def _space_near(text: str, start: int, end: int, number: int, count: int) -> int:
-    """Where window `number` ends: behind a space in the second half of it, or where it is full."""
-    size = (end - start) / count
-    full = start + round(number * size)
-    space = max(
-        text.rfind(" ", full - int(size / 4), full), text.rfind("\t", full - int(size / 4), full)
-    )
-    return full if space < 0 else space + 1
+def _end_near(text: str, first: int, size: int, end: int) -> int:
+    """Where a window of about `size` characters ends: before a space in its last quarter, or full."""
+    full = first + size
+    if full >= end:
+        return end
+    for at in range(full, full - size // 4, -1):
+        if text[at].isspace():
+            full = at
+            break
+    return first + len(text[first:full].rstrip())
+
+
+def _next_visible(text: str, start: int, end: int) -> int:
+    while start < end and text[start].isspace():
+        start += 1
+    return start
