@@ -27,6 +27,7 @@ PAGES = (
     pytest.param("docs/how-to/keep-retrieval-and-answers-apart.md", marks=pytest.mark.req("A-35")),
     "docs/how-to/refresh-unattended.md",
     "docs/how-to/run-offline.md",
+    pytest.param("docs/how-to/use-an-embedding-service.md", marks=pytest.mark.req("C-13", "C-17")),
     pytest.param("docs/how-to/time-travel.md", marks=pytest.mark.req("D-2")),
 )
 
