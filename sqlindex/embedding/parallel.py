@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from sqlindex.embedding.service_http import Stop
+from sqlindex.embedding.stopping import Stop
 
 _T = TypeVar("_T")
 

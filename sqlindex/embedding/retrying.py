@@ -6,7 +6,8 @@ import random
 import time
 from collections.abc import Callable, Mapping
 
-from sqlindex.embedding.service_http import Broken, Reply, Stop
+from sqlindex.embedding.service_http import Broken, Reply
+from sqlindex.embedding.stopping import Stop
 from sqlindex.errors import EmbedderError, EmbedderReplyError, EmbedderUnavailableError
 
 FIRST_WAIT_S = 0.5

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 from sqlindex.embedding.parallel import run_parallel
 from sqlindex.embedding.retrying import FIRST_WAIT_S
 from sqlindex.embedding.service_config import ServiceConfig
-from sqlindex.embedding.service_http import Stop
 from sqlindex.embedding.service_identity import Learned, budget_of, learned
 from sqlindex.embedding.service_replies import EmbeddingReply
 from sqlindex.embedding.service_requests import ServiceRequests
+from sqlindex.embedding.stopping import Stop
 from sqlindex.errors import EmbedderError, EmbedderMismatchError, InputTooLongError
 from sqlindex.ports import OverLongPolicy
 

@@ -12,14 +12,14 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from http.client import HTTPException
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from sqlindex.embedding.api_key import ApiKey
+from sqlindex.embedding.stopping import SocketHandle, Stop
 
 if TYPE_CHECKING:
     from urllib3 import BaseHTTPResponse
@@ -57,45 +57,6 @@ class Broken:
     is_final: bool = False
 
 
-class Stop:
-    """Ends all exchanges of a call: those that wait, run or begin later."""
-
-    def __init__(self) -> None:
-        self._event = threading.Event()
-        self._lock = threading.Lock()
-        self._handles: set[_Handle] = set()
-
-    @property
-    def is_set(self) -> bool:
-        """Whether `set` was called."""
-        return self._event.is_set()
-
-    def set(self) -> None:
-        """End the exchanges; returns at once."""
-        self._event.set()
-        with self._lock:
-            handles = list(self._handles)
-        for handle in handles:
-            handle.shut()
-
-    def wait(self, seconds: float) -> bool:
-        """Sleep, or True as soon as `set` is called."""
-        return self._event.wait(seconds)
-
-    @contextmanager
-    def ends(self, handle: _Handle) -> Iterator[None]:
-        """Shut a handle if `set` is called in the block, or was before."""
-        with self._lock:
-            self._handles.add(handle)
-        if self._event.is_set():
-            handle.shut()
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._handles.discard(handle)
-
-
 class ServiceHttp:
     """Connections to one service, kept open between exchanges. Safe to share between threads."""
 
@@ -106,7 +67,7 @@ class ServiceHttp:
         self._path = parts.path
         self._read_timeout_s = read_timeout_s
         self._lock = threading.Lock()
-        self._idle: list[tuple[HTTPConnection, _Handle]] = []
+        self._idle: list[tuple[HTTPConnection, SocketHandle]] = []
         self._is_closed = False
         self._tls: ssl.SSLContext | None = None
 
@@ -197,7 +158,7 @@ class ServiceHttp:
             timer.cancel()
             self._give_back(connection, handle, is_reusable=is_whole and not late.is_set())
 
-    def _connection(self) -> tuple[HTTPConnection, _Handle]:
+    def _connection(self) -> tuple[HTTPConnection, SocketHandle]:
         while True:
             with self._lock:
                 found = self._idle.pop() if self._idle else None
@@ -207,10 +168,10 @@ class ServiceHttp:
                 return found
             _close(*found)
 
-    def _new_connection(self) -> tuple[HTTPConnection, _Handle]:
+    def _new_connection(self) -> tuple[HTTPConnection, SocketHandle]:
         from urllib3.connection import HTTPConnection, HTTPSConnection
 
-        handle = _Handle()
+        handle = SocketHandle()
 
         class Plain(HTTPConnection):
             def _new_conn(self) -> socket.socket:
@@ -227,7 +188,9 @@ class ServiceHttp:
                 self._tls = ssl.create_default_context()
         return Tls(self._host, self._port, ssl_context=self._tls), handle
 
-    def _give_back(self, connection: HTTPConnection, handle: _Handle, *, is_reusable: bool) -> None:
+    def _give_back(
+        self, connection: HTTPConnection, handle: SocketHandle, *, is_reusable: bool
+    ) -> None:
         # After an answer that was not read to its end the connection holds the rest of it.
         if is_reusable and connection.is_connected:
             with self._lock:
@@ -235,38 +198,6 @@ class ServiceHttp:
                     self._idle.append((connection, handle))
                     return
         _close(connection, handle)
-
-
-class _Handle:
-    """A second handle of a connection's socket, with which any thread can end it."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._socket: socket.socket | None = None
-        self._is_shut = False
-
-    def of(self, made: socket.socket) -> socket.socket:
-        with self._lock:
-            self._socket = made.dup()
-            is_shut = self._is_shut
-        if is_shut:
-            self.shut()
-        return made
-
-    def shut(self) -> None:
-        with self._lock:
-            self._is_shut = True
-            if self._socket is not None:
-                try:
-                    self._socket.shutdown(socket.SHUT_RDWR)
-                except OSError:  # the other side was first
-                    return
-
-    def close(self) -> None:
-        with self._lock:
-            if self._socket is not None:
-                self._socket.close()
-                self._socket = None
 
 
 def _read(response: BaseHTTPResponse, max_bytes: int) -> Reply | Broken:
@@ -312,7 +243,7 @@ def _without(key: ApiKey, outcome: Reply | Broken) -> Reply | Broken:
     return Reply(outcome.status, body, waits)
 
 
-def _close(connection: HTTPConnection, handle: _Handle) -> None:
+def _close(connection: HTTPConnection, handle: SocketHandle) -> None:
     connection.close()
     handle.close()
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from sqlindex.embedding.api_key import ApiKey, read_key
 from sqlindex.embedding.retrying import with_retries
 from sqlindex.embedding.service_config import ServiceConfig
-from sqlindex.embedding.service_http import Reply, ServiceHttp, Stop
+from sqlindex.embedding.service_http import Reply, ServiceHttp
 from sqlindex.embedding.service_replies import (
     EmbeddingReply,
     ModelEntry,
@@ -16,6 +16,7 @@ from sqlindex.embedding.service_replies import (
     read_models,
     refusal_text,
 )
+from sqlindex.embedding.stopping import Stop
 from sqlindex.errors import (
     EmbedderError,
     EmbedderMismatchError,

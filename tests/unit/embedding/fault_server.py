@@ -6,6 +6,7 @@ import base64
 import gzip
 import json
 import socket
+import ssl
 import struct
 import threading
 import time
@@ -277,13 +278,16 @@ def redirect(target: str) -> Fault:
 
 
 @contextmanager
-def running_service(**settings: Any) -> Iterator[Service]:
-    """Serve until the block ends."""
+def running_service(*, tls: ssl.SSLContext | None = None, **settings: Any) -> Iterator[Service]:
+    """Serve until the block ends; over TLS with a context that holds a certificate of localhost."""
     service = Service(**settings)
     handler = type("OneHandler", (Handler,), {"service": service})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     server.daemon_threads = True
     service.url = f"http://127.0.0.1:{server.server_port}/v1"
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
+        service.url = f"https://localhost:{server.server_port}/v1"
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:
