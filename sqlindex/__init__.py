@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from sqlindex.config import IndexConfig as IndexConfig
     from sqlindex.config import Retention as Retention
     from sqlindex.config import SearchConfig as SearchConfig
+    from sqlindex.embedding.service import ServiceEmbedder as ServiceEmbedder
+    from sqlindex.embedding.service_config import ServiceConfig as ServiceConfig
     from sqlindex.errors import SqlindexError as SqlindexError
     from sqlindex.evaluation.gate import Gate as Gate
     from sqlindex.index import Index as Index
@@ -110,6 +112,8 @@ _MODULE_BY_NAME = {
     "GatedGeneration": "sqlindex.model.gate",
     "PublishGate": "sqlindex.ports",
     "Embedder": "sqlindex.ports",
+    "ServiceConfig": "sqlindex.embedding.service_config",
+    "ServiceEmbedder": "sqlindex.embedding.service",
     "Source": "sqlindex.ports",
     "Snapshot": "sqlindex.snapshot",
     "Document": "sqlindex.sources.memory",
@@ -163,6 +167,8 @@ __all__ = [
     "RefusalReason",
     "FileStat",
     "Embedder",
+    "ServiceConfig",
+    "ServiceEmbedder",
     "CancelToken",
     "IndexConfig",
     "ChunkConfig",

@@ -110,6 +110,7 @@ class AsyncIndex:
     remove_source = _coroutine(Index.remove_source)
     move_source = _coroutine(Index.move_source)
     set_embedder = _coroutine(Index.set_embedder)
+    service = _coroutine(Index.service)
     set_chunks = _coroutine(Index.set_chunks)
     refresh = _coroutine(Index.refresh)
     plan = _coroutine(Index.plan)

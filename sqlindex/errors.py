@@ -25,6 +25,10 @@ SqlindexError
 │   ├── EmbedderMismatchError  the embedder is not the one that made the stored vectors
 │   ├── ModelNotInstalledError the model's files are not staged
 │   ├── ModelFilesError        model files are missing, damaged or not the pinned ones
+│   ├── EmbedderUnavailableError an embedding service cannot be reached, or not now
+│   ├── EmbedderRefusedError   an embedding service refuses the request
+│   ├── EmbedderReplyError     an embedding service answers with something else
+│   ├── ApiKeyError            the key of an embedding service is not where it should be
 │   ├── InputTooLongError      a text is over the embedder's limit and its policy is to fail
 │   └── BadVectorError         a vector is zero, not finite, or of the wrong width
 ├── DeadlineError              reading the index took longer than allowed
@@ -290,9 +294,17 @@ class DocumentRefusedError(SqlindexError):
 
 
 class EmbedderError(SqlindexError):
-    """The embedder failed; the last published generation is unchanged."""
+    """The embedder failed; the last published generation is unchanged.
+
+    Attributes:
+        row: which text of an embedder's call it is about, counted from 0; None for all of them.
+    """
 
     code = "embedder"
+
+    def __init__(self, message: str, *, hint: str = "", row: int | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.row = row
 
 
 class EmbedderRequiredError(EmbedderError):
@@ -318,6 +330,31 @@ class ModelFilesError(EmbedderError):
     """Model files are missing, damaged or not the pinned ones."""
 
     code = "model_files"
+
+
+class EmbedderUnavailableError(EmbedderError):
+    """An embedding service cannot be reached, or does not answer in time; nothing stands in for it."""
+
+    code = "embedder_unavailable"
+    retryable = True
+
+
+class EmbedderRefusedError(EmbedderError):
+    """An embedding service refuses the request, or the index's service is not allowed here."""
+
+    code = "embedder_refused"
+
+
+class EmbedderReplyError(EmbedderError):
+    """An embedding service answers with something that is no reply to the request."""
+
+    code = "embedder_reply"
+
+
+class ApiKeyError(EmbedderError):
+    """The key of an embedding service is missing, unusable, or in a file that others can read."""
+
+    code = "api_key"
 
 
 class InputTooLongError(EmbedderError):

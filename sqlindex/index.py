@@ -16,10 +16,11 @@ from sqlindex.errors import SqlindexError, UsageError
 from sqlindex.model.requests import DEFAULT_LIMIT, MAX_LIMIT, Filters, Mode, SearchRequest
 from sqlindex.search.searcher import Searcher
 from sqlindex.store.connection import IndexFile
-from sqlindex.store.settings import put_setting
+from sqlindex.store.settings import get_setting, put_setting
 from sqlindex.wiring import CHUNKS_SETTING, EMBEDDER_SETTING, Wiring, rewired
 
 if TYPE_CHECKING:
+    from sqlindex.embedding.service_config import ServiceConfig
     from sqlindex.filetypes.registry import FileTypeRegistry
     from sqlindex.gating import QuestionGate
     from sqlindex.indexing.purge import Purge
@@ -301,20 +302,42 @@ class Index:
 
         move(self._file, name, place, force=force)
 
-    def set_embedder(self, name: str | None) -> None:
-        """Choose the model that this index is refreshed and searched with; None for none.
+    def set_embedder(self, choice: str | ServiceConfig | None) -> None:
+        """Choose the model or service that this index is refreshed and searched with; None for none.
 
-        Nothing is loaded or downloaded here; the next refresh makes the vectors.
+        Nothing is loaded, downloaded or asked here; the next refresh makes the vectors. A service is
+        stored without its key, and this user is marked as allowing it on this machine (see
+        `embedding.allowed_services`).
 
         Raises:
             UnknownModelError: no model of that name.
+            StorageError: what this user allows cannot be written.
         """
-        if name is not None:
+        stored = choice or ""
+        if isinstance(choice, str):
             from sqlindex.embedding.models import known_model
 
-            known_model(name)
+            known_model(choice)
+        elif choice is not None:
+            from sqlindex.embedding.allowed_services import allow_service
+
+            allow_service(choice)
+            stored = choice.to_json()
         with self._file.writing("set embedder") as writer, writer.transaction() as connection:
-            put_setting(connection, EMBEDDER_SETTING, name or "")
+            put_setting(connection, EMBEDDER_SETTING, str(stored))
+
+    def service(self) -> ServiceConfig | None:
+        """The embedding service that this index was set up with; None for a model, or none.
+
+        Raises:
+            CorruptIndexError: what is stored is none.
+        """
+        from sqlindex.embedding.service_config import is_stored_service
+        from sqlindex.wiring import service_of
+
+        with self._file.reading() as connection:
+            setting = get_setting(connection, EMBEDDER_SETTING) or ""
+        return service_of(setting) if is_stored_service(setting) else None
 
     def set_chunks(self, chunks: ChunkConfig | None) -> None:
         """Choose how this index cuts documents, where no `config` is given; None for the default.

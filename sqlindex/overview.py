@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from sqlindex.adapters import root_of
+from sqlindex.errors import CorruptIndexError
 from sqlindex.model.gate import GatedGeneration
 from sqlindex.model.packed import packed
 from sqlindex.model.status import (
@@ -40,7 +41,7 @@ from sqlindex.store.scope import EVERYTHING
 from sqlindex.store.settings import get_setting
 from sqlindex.store.sources import SourceRow, count_refusals, list_sources, refusal_of, refusals
 from sqlindex.store.vectors import space_of
-from sqlindex.wiring import EMBEDDER_SETTING, stored_chunks
+from sqlindex.wiring import EMBEDDER_SETTING, service_of, stored_chunks
 
 
 def status_of(file: IndexFile, *, has_given_embedder: bool) -> IndexStatus:
@@ -65,7 +66,7 @@ def status_of(file: IndexFile, *, has_given_embedder: bool) -> IndexStatus:
         published_at=head.published_at,
         documents=head.documents,
         chunks=head.chunks,
-        embedder=name,
+        embedder=None if name is None else _title(name),
         space=space,
         default_mode="hybrid" if space is not None and (has_given_embedder or name) else "lexical",
         sources=sources,
@@ -78,6 +79,18 @@ def status_of(file: IndexFile, *, has_given_embedder: bool) -> IndexStatus:
         gated=None if gated is None else _gated(gated),
         documents_cut_otherwise=other,
     )
+
+
+def _title(setting: str) -> str:
+    """The chosen model's name, or what the chosen service is called."""
+    from sqlindex.embedding.service_config import is_stored_service
+
+    if not is_stored_service(setting):
+        return setting
+    try:
+        return f"service {service_of(setting).title}"
+    except CorruptIndexError as exc:  # the status is what people look at first
+        return f"unreadable: {exc}"
 
 
 def _unfinished(build: UnfinishedBuild) -> UnfinishedRefresh:

@@ -71,7 +71,9 @@ class Parser(Protocol):
         """
 
 
-OverLongPolicy = Literal["truncate", "fail"]
+OverLongPolicy = Literal["truncate", "fail", "window"]
+"""What happens with a text over an embedder's limit: it is cut and counted; or refused, and the chunk
+named; or what is too long becomes several chunks, with a vector each."""
 
 
 @runtime_checkable
@@ -81,6 +83,7 @@ class Embedder(Protocol):
     A refresh or search that was given a `CancelToken` calls it from a worker thread of its own, one
     call at a time and in the caller's context; when it is cancelled it leaves a call that is not back
     to end by itself, and drops its result. Without a token calls come from the caller's thread.
+    `identity` is asked for first: one that a service tells may take as long as a call.
     """
 
     @property
@@ -113,7 +116,7 @@ class TokenLimited(Protocol):
 
     @property
     def over_long_policy(self) -> OverLongPolicy:
-        """What happens with a longer input: `truncate` (counted and reported) or `fail`."""
+        """What happens with a longer input."""
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Tokens of each text without any limit, special tokens included."""

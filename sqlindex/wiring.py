@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from sqlindex.cancellation import CancelToken
     from sqlindex.chunking.token_limit import TokenLimit
     from sqlindex.config import ChunkConfig, IndexConfig
+    from sqlindex.embedding.service_config import ServiceConfig
     from sqlindex.filetypes.registry import FileType, FileTypeRegistry
     from sqlindex.indexing.diff import Listing
     from sqlindex.indexing.publishing import Gatekeeper
@@ -88,10 +90,7 @@ class Wiring:
             # A forked child loads its own: the model's threads do not survive a fork.
             key = (name, os.getpid())
             if self._own_embedder is None or self._own_embedder[0] != key:
-                from sqlindex.embedding.minilm import MiniLMEmbedder
-                from sqlindex.embedding.staged import require_staged
-
-                self._own_embedder = (key, MiniLMEmbedder(require_staged(name)))
+                self._own_embedder = (key, _chosen_embedder(name))
             return self._own_embedder[1]
 
     def close(self) -> None:
@@ -145,7 +144,7 @@ class Wiring:
         Raises:
             EmbedderRequiredError: the index has vectors and no embedder keeps them up.
         """
-        from sqlindex.cancellation import NEVER
+        from sqlindex.cancellation import NEVER, WorkerThread
         from sqlindex.indexing.diff import Rules
         from sqlindex.indexing.prepare import Workshop
         from sqlindex.indexing.refresh import RefreshJob
@@ -156,7 +155,8 @@ class Wiring:
             self.require_embedder(connection)
         embedder = None if keeps_space else self.embedder()
         if embedder is not None:
-            _require_identity(embedder)
+            with WorkerThread(cancel or NEVER) as worker:  # a service is asked here
+                worker.run(partial(_require_identity, embedder))
         workshop = Workshop(
             registry_or_builtin(self._file_types),
             self._parser_of(),
@@ -280,6 +280,40 @@ def _pickled(embedder: Embedder) -> bytes:
         ) from exc
 
 
+def _chosen_embedder(setting: str) -> Embedder:
+    """The embedder that an index was set up with, not loaded yet."""
+    from sqlindex.embedding.service_config import is_stored_service
+
+    if is_stored_service(setting):
+        from sqlindex.embedding.allowed_services import require_allowed
+        from sqlindex.embedding.service import ServiceEmbedder
+
+        config = service_of(setting)
+        require_allowed(config)
+        return ServiceEmbedder(config)
+    from sqlindex.embedding.minilm import MiniLMEmbedder
+    from sqlindex.embedding.staged import require_staged
+
+    return MiniLMEmbedder(require_staged(setting))
+
+
+def service_of(setting: str) -> ServiceConfig:
+    """The service of a stored choice of embedder.
+
+    Raises:
+        CorruptIndexError: the setting is none that was stored.
+    """
+    from sqlindex.embedding.service_config import ServiceConfig
+
+    try:
+        return ServiceConfig.from_json(setting)
+    except (ValueError, TypeError) as exc:
+        raise CorruptIndexError(
+            f"the stored embedding service is damaged, or of a newer version: {exc}",
+            hint="choose the embedder anew: sqlindex init --embedder-url URL --embedder-model NAME",
+        ) from exc
+
+
 def _require_identity(embedder: Embedder) -> None:
     identity: object = embedder.identity
     dimensions: object = embedder.dimensions
@@ -301,4 +335,8 @@ def _token_limit(embedder: Embedder | None) -> TokenLimit | None:
         raise EmbedderError(f"the embedder's token limit is {limit!r}", hint="at least 1")
     # Counting depends on the tokenizer, which an embedder's identity names among other things.
     identity = blake2b(str(embedder.identity).encode("utf-8", "replace"), digest_size=6)
-    return TokenLimit(limit, embedder.count_tokens, f"{limit}-{identity.hexdigest()}")
+    fingerprint = f"{limit}-{identity.hexdigest()}"
+    cuts_lines = embedder.over_long_policy == "window"
+    if cuts_lines:
+        fingerprint += "-lines"
+    return TokenLimit(limit, embedder.count_tokens, fingerprint, cuts_lines)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from sqlindex.chunking.blocks import HeaderFinder, block_ends, fitting_spans
 from sqlindex.chunking.boundaries import boundary_strength, cut_at, torn
 from sqlindex.chunking.embedding_text import embedding_text, lost_heading
 from sqlindex.chunking.headings import is_direct_descendant
 from sqlindex.chunking.lines import LineTable, without_crs
-from sqlindex.chunking.token_limit import TokenLimit
+from sqlindex.chunking.long_lines import line_windows
+from sqlindex.chunking.token_limit import Excess, TokenLimit
 from sqlindex.config import ChunkConfig
 from sqlindex.model.chunks import ChunkSpan, Cut
 from sqlindex.model.documents import ParsedDocument, SectionKind
@@ -19,10 +20,6 @@ from sqlindex.rendering import rendered_text, rendered_within
 CHUNKER_VERSION = 3
 """1: first. 2: a piece below the least size joins the longer line behind it. 3: blocks stay whole
 where they fit, headers of cut blocks are context, token limits."""
-
-Excess = Callable[[int, int, bool], float]
-"""How many times over the token limit the text from a start to an end is, as a continuation or not;
-at most 1.0 if it fits."""
 
 
 def chunk_document(
@@ -38,7 +35,7 @@ def chunk_document(
     than the target stays whole. A block (table, fence, record) that fits into a chunk is not cut.
     A piece below `min_chars` joins the long line or the block behind it, or if it is the last one
     the piece before it. With a token limit, a piece whose embedding text is over it gets fewer
-    lines, down to one.
+    lines, down to one; a line that is over it alone is cut at spaces, if the limit cuts lines.
 
     Linear in the text's length.
 
@@ -58,7 +55,10 @@ def chunk_document(
         is_body = parsed.sections[section_at].kind is SectionKind.BODY
         excess = _excess(text, parsed, section_at, limit if is_body else None, headers)
         is_continuation = False
-        for piece_start, piece_end, cut in _pieces(text, parsed, table, start, end, config, excess):
+        pieces = _pieces(text, parsed, table, start, end, config, excess)
+        if limit is not None and limit.cuts_lines and excess is not None:
+            pieces = line_windows(text, pieces, excess)
+        for piece_start, piece_end, cut in pieces:
             rendered = rendered_within(parsed.rendered, piece_start, piece_end)
             # What is markup alone has no meaning to embed.
             is_readable = not rendered or bool(

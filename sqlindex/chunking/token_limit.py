@@ -7,6 +7,10 @@ from dataclasses import dataclass
 
 from sqlindex.errors import EmbedderError, SqlindexError
 
+Excess = Callable[[int, int, bool], float]
+"""How many times over the limit the text from a start to an end is, as a continuation or not; at most
+1.0 if it fits."""
+
 _SPECIAL_TOKENS = 8
 """More than any model puts around an input."""
 
@@ -19,11 +23,13 @@ class TokenLimit:
         tokens: most tokens of one input, special tokens included.
         count_tokens: tokens of each text, special tokens included.
         fingerprint: names tokenizer and limit; part of the recipe of what is cut with it.
+        cuts_lines: whether a line that is over the limit by itself is cut, too.
     """
 
     tokens: int
     count_tokens: Callable[[Sequence[str]], list[int]]
     fingerprint: str
+    cuts_lines: bool = False
 
     def excess(self, text: str) -> float:
         """How many times over the limit a text is; at most 1.0 if it fits.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,9 +14,11 @@ from sqlindex.cli.options import db_option, json_option, open_index
 from sqlindex.cli.output import plural, print_json, print_text
 
 if TYPE_CHECKING:
+    from sqlindex.index import Index
     from sqlindex.model.status import FileCondition, IndexStatus
 
 _WAL_RESET_FIXED = (3, 51, 3)
+_SERVICE_TIMEOUT_S = 10.0
 _LONG_LOG_BYTES = 64_000_000
 """The writer keeps the log below a quarter of this, unless a reader needs it."""
 
@@ -123,6 +125,7 @@ def _index(db: Path) -> list[Diagnosis]:
             status, condition = index.status(), index.condition()
             findings = index.check(quick=True)
             unreachable = index.unreachable()
+            services = _service(index)
     except SqlindexError as exc:
         return [Diagnosis("index", "fault", str(db), f"{exc} ({exc.hint})")]
     if findings:
@@ -130,7 +133,7 @@ def _index(db: Path) -> list[Diagnosis]:
         return [Diagnosis("index", "fault", str(db), why)]
     why = f"generation {status.generation}, {status.documents:,} documents, default mode {status.default_mode}"
     found = [Diagnosis("index", "ok", str(db), why), *_file_systems(db, status)]
-    found += _inside(status, condition)
+    found += [*services, *_inside(status, condition)]
     for source in status.sources:
         if source.kind == "table":
             problem = unreachable.get(source.name)
@@ -144,6 +147,28 @@ def _index(db: Path) -> list[Diagnosis]:
                 )
             )
     return found
+
+
+def _service(index: Index) -> list[Diagnosis]:
+    """Whether the embedding service that the index names answers, if it names one."""
+    from sqlindex.errors import SqlindexError
+
+    config = index.service()
+    if config is None:
+        return []
+    from sqlindex.embedding.allowed_services import require_allowed
+    from sqlindex.embedding.service import ServiceEmbedder
+
+    asked = replace(config, retries=0, total_timeout_s=_SERVICE_TIMEOUT_S)
+    embedder = ServiceEmbedder(asked)
+    try:
+        require_allowed(asked)
+        identity = embedder.identity
+    except SqlindexError as exc:
+        return [Diagnosis("embedder", "fault", config.title, f"{exc} ({exc.hint})")]
+    finally:
+        embedder.close()
+    return [Diagnosis("embedder", "ok", config.title, f"answers; {identity}")]
 
 
 def _inside(status: IndexStatus, condition: FileCondition) -> list[Diagnosis]:

@@ -17,6 +17,7 @@ from sqlindex.cli.progress import shown_progress
 from sqlindex.model.requests import MODES, Mode
 
 if TYPE_CHECKING:
+    from sqlindex.embedding.service_config import ServiceConfig
     from sqlindex.evaluation.configurations import Configuration
     from sqlindex.evaluation.judgements import Judgements
     from sqlindex.evaluation.options import EvalOptions
@@ -293,6 +294,7 @@ def _existing(
     with Index.open(db) as index, index.snapshot(at) as snapshot:
         generation = snapshot.info()
         name = embedder or index.status().embedder
+        service = None if embedder else index.service()
     if not modes:
         modes = MODES if generation.is_head else ("semantic",)
         if generation.embedder is None or embedder_name(name) is None:
@@ -305,7 +307,7 @@ def _existing(
             db,
             judgements,
             modes,
-            embedder=_model(name) if needs_model else None,
+            embedder=_embedder(name, service) if needs_model else None,
             at=generation.number,
             configurations=configurations,
             options=options,
@@ -318,6 +320,16 @@ def _configurations(configs: Sequence[str]) -> tuple[Configuration, ...]:
     from sqlindex.evaluation.configurations import DEFAULT_CONFIGURATION, parse_configuration
 
     return tuple(map(parse_configuration, configs)) or (DEFAULT_CONFIGURATION,)
+
+
+def _embedder(name: str | None, service: ServiceConfig | None) -> Embedder | None:
+    if service is None:
+        return _model(name)
+    from sqlindex.embedding.allowed_services import require_allowed
+    from sqlindex.embedding.service import ServiceEmbedder
+
+    require_allowed(service)
+    return ServiceEmbedder(service)
 
 
 def _model(name: str | None) -> Embedder | None:

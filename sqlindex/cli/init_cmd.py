@@ -8,6 +8,7 @@ import click
 
 from sqlindex.cli.options import db_option, embedder_name, json_option, open_index
 from sqlindex.cli.output import print_json, print_message
+from sqlindex.cli.service_options import service_of_options, service_options
 from sqlindex.config import ChunkConfig
 from sqlindex.errors import DuplicateError
 from sqlindex.index import Index
@@ -21,6 +22,7 @@ from sqlindex.sources.containment import canonical_root
     metavar="NAME",
     help="The model for semantic search, or 'none'; see 'sqlindex model list'.",
 )
+@service_options
 @click.option(
     "--chunk-chars",
     type=click.IntRange(min=40),
@@ -34,14 +36,23 @@ def command(
     chunk_chars: int | None,
     db: Path,
     as_json: bool,
+    **service: object,
 ) -> None:
-    """Make an index (mode 0600) if there is none, register FOLDERS, choose a model.
+    """Make an index (mode 0600) if there is none, register FOLDERS, choose a model or service.
 
-    Run again, it adds what is new. Nothing is indexed before 'sqlindex refresh'.
+    Run again, it adds what is new. Nothing is indexed before 'sqlindex refresh', and no service is
+    asked before.
     """
+    config = service_of_options(service)
+    if config is not None and embedder is not None:
+        raise click.UsageError(
+            "choose a model (--embedder) or a service (--embedder-url), not both"
+        )
     # Looked at before anything is made, so that a misspelled folder leaves nothing behind.
     roots = [canonical_root(folder) for folder in folders]
     with open_index(db, create=True) as index:
+        if config is not None:
+            index.set_embedder(config)
         if embedder is not None:
             index.set_embedder(embedder_name(embedder))
         if chunk_chars is not None:

@@ -105,7 +105,7 @@ def embed_missing(
     Raises:
         BadVectorError: a vector is zero, not finite or of the wrong width and `allow_bad_vectors`
             is False; the message names the document and its lines.
-        InputTooLongError: a text is over the limit of an embedder whose policy is to fail.
+        InputTooLongError: a text is over the limit of an embedder that does not cut it.
         EmbedderMismatchError: the embedder's identity or width changed on the way.
         EmbedderError: the embedder raised.
     """
@@ -131,6 +131,11 @@ def embed_missing(
                 _require_truncating(writer.connection, embedder, batch[over_long[0]])
             done.truncated += len(over_long)
             reply: object = worker.run(partial(embedder.embed_documents, texts))
+        except EmbedderError as exc:
+            if exc.row is None or not 0 <= exc.row < len(batch):
+                raise
+            where = _where(writer.connection, *batch[exc.row][1:])
+            raise type(exc)(f"{where}: {exc}", hint=exc.hint) from exc
         except SqlindexError:
             raise
         except Exception as exc:  # a host's embedder may raise anything
@@ -252,12 +257,15 @@ def _over_long(embedder: Embedder, texts: Sequence[str]) -> list[int]:
 def _require_truncating(
     connection: Connection, embedder: Embedder, place: tuple[int, int, int]
 ) -> None:
-    """Refuse a text over the limit of an embedder that does not cut it."""
-    if isinstance(embedder, TokenLimited) and embedder.over_long_policy == "fail":
+    """Refuse a text over the limit of an embedder that does not cut it.
+
+    With the policy `window` it has been cut already: what is left are heading and context.
+    """
+    if isinstance(embedder, TokenLimited) and embedder.over_long_policy != "truncate":
         raise InputTooLongError(
             f"{_where(connection, *place[1:])} is over the embedder's limit of "
             f"{embedder.token_limit} tokens",
-            hint="choose smaller chunks",
+            hint="choose smaller chunks, or an embedder's policy that cuts",
         )
 
 

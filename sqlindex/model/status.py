@@ -96,7 +96,8 @@ class IndexStatus:
             `chunk_chars`; 0 for the default.
         gated: a generation that a gate keeps from being published, or None.
         is_collecting: whether a collection was interrupted; the next refresh goes on with it.
-        embedder: name of the model the index is refreshed with, None for none or the host's own.
+        embedder: name of the model the index is refreshed with, or `service MODEL at URL`; None for
+            none or the host's own.
         space: identity of the encoding that the head's vectors were made with, or None.
         file_bytes, log_bytes: sizes on disk.
     """

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlindex.analysis.analyser import analyzer_fingerprint
 from sqlindex.analysis.terms import query_terms
-from sqlindex.cancellation import CancelToken
+from sqlindex.cancellation import CancelToken, WorkerThread
 from sqlindex.chunking.identity import chunk_id, content_fingerprint
 from sqlindex.config import SearchConfig
 from sqlindex.errors import (
@@ -226,7 +226,8 @@ class Searcher:
             )
         with self._file.reading() as connection:
             identity, dimensions = space_of(connection, served.space_id)
-        before = (embedder.identity, embedder.dimensions)
+        with WorkerThread(cancel) as worker:  # a service may be asked for it, the first time
+            before = worker.run(lambda: (embedder.identity, embedder.dimensions))
         if before != (identity, dimensions):
             raise EmbedderMismatchError(
                 f"the index was embedded with {identity} ({dimensions} wide), "

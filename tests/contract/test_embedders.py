@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 
 from sqlindex.embedding.minilm import MiniLMEmbedder
+from sqlindex.embedding.service import ServiceEmbedder
+from sqlindex.embedding.service_config import ServiceConfig
 from sqlindex.embedding.staged import find_staged
 from sqlindex.ports import Embedder
 from sqlindex.testing import HashingEmbedder
+from tests.unit.embedding.fault_server import MODEL, running_service
 
 TEXTS = [
     "",
@@ -22,15 +27,24 @@ TEXTS = [
 
 @pytest.fixture(
     scope="module",
-    params=["hashing", pytest.param("minilm", marks=pytest.mark.model)],
+    params=[
+        "hashing",
+        pytest.param("service", marks=pytest.mark.req("C-13")),
+        pytest.param("minilm", marks=pytest.mark.model),
+    ],
 )
-def embedder(request: pytest.FixtureRequest) -> Embedder:
+def embedder(request: pytest.FixtureRequest) -> Iterator[Embedder]:
     if request.param == "hashing":
-        return HashingEmbedder()
+        yield HashingEmbedder()
+        return
+    if request.param == "service":
+        with running_service(revision="") as service:  # plain replies are enough
+            yield ServiceEmbedder(ServiceConfig(service.url, MODEL))
+        return
     staged = find_staged("minilm")
     if staged is None:
         pytest.skip("minilm is not installed: sqlindex model install minilm")
-    return MiniLMEmbedder(staged)
+    yield MiniLMEmbedder(staged)
 
 
 @pytest.mark.req("A-26")

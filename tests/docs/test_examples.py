@@ -29,6 +29,7 @@ PAGES = (
     "docs/how-to/refresh-unattended.md",
     "docs/how-to/run-offline.md",
     pytest.param("docs/how-to/serve-embeddings.md", marks=pytest.mark.req("C-14")),
+    pytest.param("docs/how-to/use-an-embedding-service.md", marks=pytest.mark.req("C-13", "C-17")),
     pytest.param("docs/how-to/time-travel.md", marks=pytest.mark.req("D-2")),
 )
 
