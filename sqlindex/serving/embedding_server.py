@@ -126,12 +126,17 @@ class _Service:
         self.state = threading.Condition()
         self._started = int(time.time())
 
+    @property
+    def revision(self) -> str:
+        """All that shapes a vector, in a form that clients can put into an identity of their own."""
+        return self.embedder.identity.replace("|", ", ")
+
     def models(self) -> dict[str, object]:
         """The answer to `GET /v1/models`; what is under `embedding` is an extension."""
         embedder = self.embedder
         limit = embedder.token_limit if isinstance(embedder, TokenLimited) else None
         described = {
-            "revision": embedder.identity,
+            "revision": self.revision,
             "dimensions": embedder.dimensions,
             "max_inputs": self.budgets.inputs,
             "max_input_tokens": limit,
@@ -165,7 +170,7 @@ class _Service:
         return {
             "object": "list",
             "model": self.model,
-            "embedding": {"revision": embedder.identity},
+            "embedding": {"revision": self.revision},
             "data": [
                 {"object": "embedding", "index": index, "embedding": _written(vector, asked)}
                 for index, vector in enumerate(self._vectors(asked))

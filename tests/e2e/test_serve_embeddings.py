@@ -23,6 +23,8 @@ import openai
 import pytest
 
 from sqlindex.embedding.minilm import MiniLMEmbedder
+from sqlindex.embedding.service import ServiceEmbedder
+from sqlindex.embedding.service_config import ServiceConfig
 from sqlindex.embedding.staged import require_staged
 from sqlindex.embedding.staging import stage_model
 from sqlindex.errors import StorageError, UsageError
@@ -71,7 +73,9 @@ def test_the_official_client_gets_the_embedder_s_own_vectors(
     assert [one.index for one in asked.data] == [0, 1, 2]
     np.testing.assert_array_equal(np.array(given, np.float32), embedder.embed_documents(TEXTS))
     assert asked.usage.total_tokens == sum(embedder.count_tokens(TEXTS))
-    assert (asked.model_extra or {})["embedding"]["revision"] == embedder.identity
+    assert (asked.model_extra or {})["embedding"]["revision"] == embedder.identity.replace(
+        "|", ", "
+    )
 
 
 def test_the_official_client_s_own_choice_of_encoding_works(
@@ -89,6 +93,21 @@ def test_the_official_client_s_own_choice_of_encoding_works(
     assert described["dimensions"] == WIDTH
     assert described["max_input_tokens"] == POSITIONS
     assert described["truncation"] is False
+
+
+@pytest.mark.req("C-13", "C-14")
+def test_our_own_client_gets_the_embedder_s_own_vectors_and_learns_its_limits(
+    server: EmbeddingServer, embedder: MiniLMEmbedder
+) -> None:
+    config = ServiceConfig(server.url, "tiny", over_long="fail")
+    with closing(ServiceEmbedder(config)) as client:
+        vectors = client.embed_documents(TEXTS)
+        query = client.embed_query(TEXTS[0])
+        assert client.dimensions == WIDTH
+        assert client.token_limit == POSITIONS
+        assert embedder.identity.replace("|", ", ") in client.identity
+    np.testing.assert_array_equal(vectors, embedder.embed_documents(TEXTS))
+    np.testing.assert_array_equal(query, vectors[0])
 
 
 @pytest.mark.req("C-14")
