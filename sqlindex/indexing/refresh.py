@@ -10,9 +10,11 @@ from itertools import islice
 
 from sqlindex.cancellation import NEVER, CancelToken, WorkerThread
 from sqlindex.errors import EmbedderMismatchError, GateError
-from sqlindex.indexing.build import Embedded, embed_missing, stage_documents
+from sqlindex.indexing.build import stage_documents
 from sqlindex.indexing.diff import Listing, Rules, TouchedFile, walk
+from sqlindex.indexing.embed import Embedded, embed_missing
 from sqlindex.indexing.gated import hold_build
+from sqlindex.indexing.inference import Encoding, OwnHands
 from sqlindex.indexing.prepare import PreparedDocument, Workshop
 from sqlindex.indexing.publishing import Gatekeeper, lexical_rebuild, only_told, publish_build
 from sqlindex.indexing.report import (
@@ -140,12 +142,12 @@ def refresh(writer: Writer, job: RefreshJob) -> RefreshReport:
                 writer,
                 build_id,
                 space_id,
-                job.embedder,
+                OwnHands(job.embedder, worker),
+                encoding=Encoding.of(job.embedder),
                 is_new_space=is_new_space,
                 allow_bad_vectors=job.allow_bad_vectors,
                 batch_size=job.workshop.config.embedding_batch,
                 cancel=job.cancel,
-                worker=worker,
                 progress=job.progress,
             )
         job.cancel.check()
