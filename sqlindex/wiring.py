@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from sqlindex.indexing.publishing import Gatekeeper
     from sqlindex.indexing.refresh import RefreshJob
     from sqlindex.indexing.report import ProgressSink
+    from sqlindex.model.layers import Layer
     from sqlindex.parsing.registry import ParserRegistry
     from sqlindex.ports import Embedder, Parser, Source
     from sqlindex.sources.filesystem import FolderSource
@@ -136,6 +137,7 @@ class Wiring:
         scope: str = "",
         restart: bool = False,
         gatekeeper: Gatekeeper | None = None,
+        layers: frozenset[Layer] = frozenset(),
         cancel: CancelToken | None = None,
         progress: ProgressSink | None = None,
     ) -> RefreshJob:
@@ -145,6 +147,7 @@ class Wiring:
             scope: what the build covers, if a later refresh may go on with it.
             restart: begin anew, although there is an unfinished build of the scope.
             gatekeeper: asked before the head moves.
+            layers: those that are made anew.
 
         Raises:
             EmbedderRequiredError: the index has vectors and no embedder keeps them up.
@@ -167,7 +170,9 @@ class Wiring:
         plan = {}
         if scope:
             rows = [listing.row for listing in listings]
-            plan = plan_of(rows, workshop, embedder, allow_bad_vectors=allow_bad_vectors)
+            plan = plan_of(
+                rows, workshop, embedder, allow_bad_vectors=allow_bad_vectors, layers=layers
+            )
         return RefreshJob(
             listings=listings,
             workshop=workshop,
@@ -176,12 +181,13 @@ class Wiring:
             plan=plan,
             restart=restart,
             cause=cause,
-            rules=Rules(strict=strict, verify=verify),
+            rules=Rules(strict=strict, verify=verify, anew="chunks" in layers),
             removals=removals,
             allow_bad_vectors=allow_bad_vectors,
             keeps_space=keeps_space,
             also=also,
             gatekeeper=gatekeeper,
+            layers=layers,
             cancel=cancel or NEVER,
             progress=guarded(progress) if progress is not None else no_progress,
         )

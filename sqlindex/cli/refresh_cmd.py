@@ -114,16 +114,25 @@ def command(
                 wait_s=wait_s,
             )
             changes = report.changes
-    if as_json:
-        print_json(_as_json(changes, report))
-    elif report is None:
+    if report is not None:
+        print_report(report, as_json=as_json)
+    elif as_json:
+        print_json(_as_json(changes, None))
+    else:
         _print_plan(changes)
+    return exit_code_of(changes, report)
+
+
+def print_report(report: RefreshReport, *, as_json: bool) -> None:
+    """What a refresh or a reindex did: one JSON object, or some words."""
+    if as_json:
+        print_json(_as_json(report.changes, report))
     else:
         _print_report(report)
-    return _exit_code(changes, report)
 
 
-def _exit_code(changes: Changes, report: RefreshReport | None) -> int:
+def exit_code_of(changes: Changes, report: RefreshReport | None) -> int:
+    """5 if something could not be indexed as it is now."""
     is_partial = any(refusal.reason.keeps_last_version for _, refusal, _ in changes.refused)
     return _DONE_IN_PART if is_partial or (report is not None and report.without_vector) else 0
 

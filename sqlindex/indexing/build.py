@@ -11,7 +11,7 @@ from sqlindex.indexing.prepare import PreparedDocument
 from sqlindex.rendering import rendered_text
 from sqlindex.store.contents import put_content
 from sqlindex.store.documents import VersionRow, stage_versions
-from sqlindex.store.parses import ChunkPlace, find_parse, put_parse
+from sqlindex.store.parses import ChunkPlace, find_parse, put_parse, put_parse_again
 from sqlindex.store.sources import SourceRow, StatRow, put_file_stats
 from sqlindex.store.writer import Writer
 
@@ -40,8 +40,9 @@ def stage_documents(
             if document.parse is not None:
                 content_id = put_content(connection, document.text)
                 known = find_parse(connection, content_id, document.recipe)
-                if known is None:
-                    parse_id = put_parse(
+                if known is None or document.is_anew:
+                    put = put_parse_again if document.is_anew else put_parse
+                    parse_id = put(
                         connection,
                         content_id,
                         document.recipe,

@@ -14,7 +14,7 @@ from sqlindex.errors import DocumentRefusedError, SourceError, SqlindexError
 from sqlindex.filetypes.unsupported import unsupported
 from sqlindex.indexing.given import check_entry, check_raw
 from sqlindex.indexing.prepare import PreparedDocument, Workshop
-from sqlindex.indexing.report import Progress, ProgressSink, Tally
+from sqlindex.indexing.report import ProgressSink, Tally
 from sqlindex.indexing.resume import StagedBefore
 from sqlindex.indexing.seen import SeenVersions
 from sqlindex.model.documents import DocumentRef, FileStat, RawDocument, Refusal, RefusalReason
@@ -58,10 +58,13 @@ class Rules:
     Attributes:
         strict: a refused document ends the refresh (formats that are not indexed excepted).
         verify: read and hash every file, also those whose stat is unchanged.
+        anew: parse and stage every document, also those that are as they were; what an interrupted
+            run of the build has staged stays.
     """
 
     strict: bool = False
     verify: bool = False
+    anew: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +104,7 @@ def walk(
         for entry in entries:
             cancel.check()
             if tally.listed % 64 == 0:
-                progress(Progress("read", tally.listed))
+                progress(tally.progress)
             tally.listed += 1
             if isinstance(entry, Refusal):
                 comparison.refuse(entry)
@@ -154,6 +157,7 @@ class _Comparison:
             raise self._listed_twice(entry.document_id)
         if (
             self._trusts_stat
+            and not self._rules.anew
             and version is not None
             and version.recipe == recipe
             and is_unchanged(entry.stat, stat, version)
@@ -184,7 +188,7 @@ class _Comparison:
             stat = staged.stat
         new_stat = _stat_to_remember(entry, raw, read_ns, raw_digest, stat)
         touched = None if new_stat is None else TouchedFile(entry.document_id, new_stat)
-        if version is not None and is_same_file and not self._rules.verify:
+        if version is not None and is_same_file and not (self._rules.verify or self._rules.anew):
             self._stays(version)
             return touched
         if (
@@ -194,7 +198,9 @@ class _Comparison:
         ):
             self._stays_staged(version, staged.version)
             return touched
-        prepared = self._workshop.prepare(self._connection, entry, raw, raw_digest, self._worker)
+        prepared = self._workshop.prepare(
+            self._connection, entry, raw, raw_digest, self._worker, is_anew=self._rules.anew
+        )
         if isinstance(prepared, Refusal):
             self.refuse(prepared)
             return None
@@ -207,7 +213,7 @@ class _Comparison:
             if prepared.parse is None:
                 self._stays(version)
                 return touched
-            # Its stored text is damaged: staging it again makes it whole.
+            # Its stored text is damaged: staging it again makes it whole. Or it is asked for.
             kind = "reparsed"
         else:
             kind = "changed"

@@ -55,6 +55,7 @@ class PreparedDocument:
         parse: None when the store holds this text under this recipe already.
         chunks: in order; empty when `parse` is None.
         stat: of the file that was read, to be remembered; None for other documents.
+        is_anew: whether the parse counts although the store may hold one of the same recipe.
     """
 
     version: VersionRow
@@ -63,6 +64,7 @@ class PreparedDocument:
     parse: ParsedDocument | None
     chunks: tuple[PreparedChunk, ...] = ()
     stat: StatRow | None = None
+    is_anew: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +122,14 @@ class Workshop:
         raw: RawDocument,
         raw_digest: bytes,
         worker: WorkerThread,
+        *,
+        is_anew: bool = False,
     ) -> PreparedDocument | Refusal:
         """Decode, parse and chunk one document, unless the store holds the result already.
 
         Args:
             worker: where it is parsed and cut, which takes seconds for a huge document.
+            is_anew: parse and chunk it in any case.
         """
         file_type = self.registry.for_extension(ref.type_name)
         if file_type is None:
@@ -134,14 +139,14 @@ class Workshop:
             return Refusal(ref.document_id, decoded.reason, decoded.detail, decoded.hint)
         recipe = self.recipe(ref.type_name)
         assert recipe is not None
-        content_id = find_content(connection, decoded.text)
+        content_id = None if is_anew else find_content(connection, decoded.text)
         known = None if content_id is None else find_parse(connection, content_id, recipe)
         if known is not None:
             title, date, tags = parse_catalog(connection, known[0])
             version = _version(ref, raw, raw_digest, decoded, title, date, tags)
             return PreparedDocument(_with_parse(version, *known), recipe, decoded.text, None)
         try:
-            parsed, chunks = worker.run(lambda: self._parsed(file_type, decoded.text))
+            parsed, chunks = worker.run(lambda: self.parsed(ref.type_name, decoded.text))
         except SqlindexError:
             raise
         except MemoryError as exc:
@@ -155,12 +160,18 @@ class Workshop:
             return Refusal(ref.document_id, RefusalReason.PARSER, detail, "report it with the file")
         version = _version(ref, raw, raw_digest, decoded, parsed.title, parsed.date, parsed.tags)
         return PreparedDocument(
-            _with_parse(version, 0, len(chunks)), recipe, decoded.text, parsed, chunks
+            _with_parse(version, 0, len(chunks)),
+            recipe,
+            decoded.text,
+            parsed,
+            chunks,
+            is_anew=is_anew,
         )
 
-    def _parsed(
-        self, file_type: FileType, text: str
-    ) -> tuple[ParsedDocument, tuple[PreparedChunk, ...]]:
+    def parsed(self, type_name: str, text: str) -> tuple[ParsedDocument, tuple[PreparedChunk, ...]]:
+        """What the parser of a registered type finds in a text, and the chunks it is cut into."""
+        file_type = self.registry.for_extension(type_name)
+        assert file_type is not None
         parsed = self.parser_of(file_type).parse(text, file_type.language)
         check_parsed(text, parsed)
         return parsed, self._chunks(text, parsed)

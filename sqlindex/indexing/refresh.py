@@ -18,6 +18,7 @@ from sqlindex.indexing.inference import Encoding, OwnHands
 from sqlindex.indexing.prepare import PreparedDocument, Workshop
 from sqlindex.indexing.publishing import Gatekeeper, lexical_rebuild, only_told, publish_build
 from sqlindex.indexing.report import (
+    OTHERWISE_MADE,
     Changes,
     ProgressSink,
     RefreshReport,
@@ -26,10 +27,11 @@ from sqlindex.indexing.report import (
     no_progress,
 )
 from sqlindex.indexing.resume import StagedBefore, drop_covered, open_build, require_fitting
+from sqlindex.model.layers import Layer
 from sqlindex.ports import Embedder, OnFileSystem
 from sqlindex.store.builds import drop_versions
 from sqlindex.store.collect import collect, is_collecting
-from sqlindex.store.documents import LiveVersion, stage_removals
+from sqlindex.store.documents import LiveVersion, count_in_scope, stage_removals
 from sqlindex.store.driver import Connection
 from sqlindex.store.generations import (
     ChangeCounts,
@@ -50,13 +52,17 @@ from sqlindex.store.vectors import (
     find_space,
     has_vector,
     has_vectors,
+    is_same_encoding,
     lacking_texts,
     live_parses,
     lost_texts,
     refused_chunks,
     set_width,
+    staged_name,
 )
 from sqlindex.store.writer import Writer
+
+_ASKED_FOR = "made anew, as asked"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +84,7 @@ class RefreshJob:
         also: what else becomes true with the generation, in the publishing transaction; it is done
             too when there is nothing to publish.
         gatekeeper: asked before the head moves; for a job with a scope, and without `also`.
+        layers: those that are made anew, whether or not anything has changed.
     """
 
     listings: Sequence[Listing]
@@ -93,6 +100,7 @@ class RefreshJob:
     restart: bool = False
     also: Callable[[Connection], None] | None = None
     gatekeeper: Gatekeeper | None = None
+    layers: frozenset[Layer] = frozenset()
     cancel: CancelToken = NEVER
     progress: ProgressSink = no_progress
 
@@ -120,7 +128,7 @@ def refresh(writer: Writer, job: RefreshJob) -> RefreshReport:
     started = time.monotonic()
     build = open_build(writer, job.scope, job.plan, restart=job.restart)
     build_id, head = build.build_id, build.head
-    tally = Tally()
+    tally = Tally(expected=_expected(writer.connection, job))
     with closing(Ledger()) as ledger, WorkerThread(job.cancel) as worker:
         for listing in job.listings:
             # Closed whatever happens: a source may hold a process or descriptors while it lists.
@@ -135,7 +143,7 @@ def refresh(writer: Writer, job: RefreshJob) -> RefreshReport:
         with writer.transaction() as connection:
             stage_removals(connection, build_id, ledger.ended())
             end_staging(connection, build_id)
-        space_id, is_new_space = _space(writer, job, head)
+        space_id, is_new_space = _space(writer, job, build_id, head)
         embedded = Embedded()
         if job.embedder is not None and space_id is not None:
             embedded = embed_missing(
@@ -156,7 +164,10 @@ def refresh(writer: Writer, job: RefreshJob) -> RefreshReport:
             job.source_names,
             unchanged=tally.unchanged,
             embedding_inputs=embedded.texts,
-            rebuilt=_rebuilt(writer.connection, head, space_id, is_new_space=is_new_space),
+            rebuilt=_rebuilt(
+                writer.connection, head, space_id, is_new_space=is_new_space, layers=job.layers
+            ),
+            why_reparsed=_ASKED_FOR if "chunks" in job.layers else OTHERWISE_MADE,
         )
         counts = _counts(changes, embedded)
         generation = _publish(writer, job, build_id, head, counts, space_id, ledger)
@@ -302,17 +313,28 @@ def _batches(
         yield batch
 
 
-def _space(writer: Writer, job: RefreshJob, head: Head) -> tuple[int | None, bool]:
+def _expected(connection: Connection, job: RefreshJob) -> int:
+    """How many documents will be parsed, as far as that is known."""
+    if not job.rules.anew:
+        return 0
+    rows = [listing.row for listing in job.listings]
+    return sum(count_in_scope(connection, row.source_id, EVERYTHING)[0] for row in rows)
+
+
+def _space(writer: Writer, job: RefreshJob, build_id: int, head: Head) -> tuple[int | None, bool]:
     """(space id, whether the head is searched with another one)."""
     embedder = job.embedder
     if job.keeps_space:
         return head.space_id, False
     if embedder is None:
         return None, False
-    found = find_space(writer.connection, embedder.identity)
+    name = embedder.identity
+    if "vectors" in job.layers:
+        name = staged_name(name, build_id)
+    found = find_space(writer.connection, name)
     if found is None:
         with writer.transaction() as connection:
-            space_id = add_space(connection, embedder.identity, embedder.dimensions)
+            space_id = add_space(connection, name, embedder.dimensions)
     else:
         space_id, dimensions = found
         _require_width(writer.connection, embedder, space_id, dimensions)
@@ -334,16 +356,25 @@ def _require_width(
 
 
 def _rebuilt(
-    connection: Connection, head: Head, space_id: int | None, *, is_new_space: bool
+    connection: Connection,
+    head: Head,
+    space_id: int | None,
+    *,
+    is_new_space: bool,
+    layers: frozenset[Layer] = frozenset(),
 ) -> tuple[str, ...]:
     if head.documents == 0:
         return ()
     notes = []
-    if is_new_space:
+    if is_new_space and "vectors" in layers:
+        notes.append(f"vectors: {_ASKED_FOR}")
+    elif is_new_space and is_same_encoding(connection, head.space_id, space_id):
+        notes.append("vectors: those that this embedder made last")
+    elif is_new_space:
         notes.append("vectors: the embedder is another one than the head's")
     if head.space_id is not None and space_id is None:
         notes.append("vectors: none, the index is now lexical only")
-    why = lexical_rebuild(connection, head)
+    why = _ASKED_FOR if "lexical" in layers else lexical_rebuild(connection, head)
     if why:
         notes.append(f"lexical rows: {why}")
     return tuple(notes)
@@ -378,6 +409,7 @@ def _publish(
             progress=job.progress,
             also=also,
             gatekeeper=job.gatekeeper,
+            makes_lexical_anew="lexical" in job.layers,
         )
     except GateError as exc:
         assert job.gatekeeper is not None
