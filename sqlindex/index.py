@@ -455,6 +455,7 @@ class Index:
         self,
         layers: Iterable[Layer] | None = None,
         *,
+        workers: int = 0,
         allow_bad_vectors: bool = False,
         restart: bool = False,
         gate: PublishGate | None = None,
@@ -477,6 +478,9 @@ class Index:
                 All of them if None. Layers that are not named are reused: without `vectors` only
                 texts that have none are embedded, without `chunks` no source is read. Documents
                 that were pushed keep their chunks.
+            workers: processes that parse and embed for this one, which alone writes. Each has a copy
+                of the embedder, and of a local model uses one processor. An embedder that cannot be
+                pickled, or is defined in the program's own script, is called here. None if 0.
             allow_bad_vectors: publish a chunk lexical-only when its vector is refused.
             restart: begin anew, although an interrupted reindex was begun with other layers or
                 settings.
@@ -488,12 +492,15 @@ class Index:
         Raises:
             UsageError: a layer that does not exist, or vectors without an embedder.
             BuildChangedError: an unfinished reindex was begun with other layers or settings.
+            WorkerDiedError: workers died twice over the same text or batch, or cannot be started.
             As `refresh`.
         """
         from sqlindex.indexing.refresh import refresh
         from sqlindex.indexing.resume import REINDEX_SCOPE
         from sqlindex.model.layers import chosen_layers
 
+        if workers < 0:
+            raise ValueError(f"workers must not be negative, not {workers}")
         with self._file.writing("reindex", wait_s=wait_s, cancel=cancel) as writer:
             embedder = self._wiring.embedder()
             chosen = chosen_layers(layers, has_embedder=embedder is not None)
@@ -507,6 +514,7 @@ class Index:
                 cause="reindex",
                 scope=REINDEX_SCOPE,
                 layers=chosen,
+                workers=workers,
                 restart=restart,
                 gatekeeper=gatekeeper,
                 allow_bad_vectors=allow_bad_vectors,

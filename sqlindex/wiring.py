@@ -138,6 +138,7 @@ class Wiring:
         restart: bool = False,
         gatekeeper: Gatekeeper | None = None,
         layers: frozenset[Layer] = frozenset(),
+        workers: int = 0,
         cancel: CancelToken | None = None,
         progress: ProgressSink | None = None,
     ) -> RefreshJob:
@@ -148,6 +149,7 @@ class Wiring:
             restart: begin anew, although there is an unfinished build of the scope.
             gatekeeper: asked before the head moves.
             layers: those that are made anew.
+            workers: processes that parse and embed.
 
         Raises:
             EmbedderRequiredError: the index has vectors and no embedder keeps them up.
@@ -188,6 +190,7 @@ class Wiring:
             also=also,
             gatekeeper=gatekeeper,
             layers=layers,
+            workers=workers,
             cancel=cancel or NEVER,
             progress=guarded(progress) if progress is not None else no_progress,
         )
@@ -335,17 +338,9 @@ class Wiring:
             parser_of(file_type)
 
     def _parser_of(self) -> Callable[[FileType], Parser]:
-        from sqlindex.parsing.registry import builtin_parsers
+        from sqlindex.parsing.registry import ParserChoice, builtin_parsers
 
-        parsers = self._parsers or builtin_parsers()
-
-        def parser_of(file_type: FileType) -> Parser:
-            is_missing = file_type.parser not in parsers
-            return parsers.parser(
-                "text" if is_missing and file_type.text_fallback else file_type.parser
-            )
-
-        return parser_of
+        return ParserChoice(self._parsers or builtin_parsers())
 
     def _adapter(self, row: SourceRow) -> Source:
         if row.kind == "host":

@@ -24,6 +24,14 @@ from sqlindex.model.requests import Mode
     help="Only this layer; repeatable. All of them without.",
 )
 @click.option(
+    "--workers",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="Processes that parse and embed for the one that writes; 0 does it all in one.",
+)
+@click.option(
     "--restart",
     is_flag=True,
     help="Begin anew although an interrupted reindex was begun with other layers or settings.",
@@ -40,6 +48,7 @@ from sqlindex.model.requests import Mode
 @json_option
 def command(
     layers: tuple[Layer, ...],
+    workers: int,
     restart: bool,
     allow_bad_vectors: bool,
     gate: str | None,
@@ -64,6 +73,7 @@ def command(
     ):
         report = index.reindex(
             layers or None,
+            workers=workers,
             restart=restart,
             allow_bad_vectors=allow_bad_vectors,
             gate=asked,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
-from sqlindex.cancellation import WorkerThread
 from sqlindex.chunking.chunker import CHUNKER_VERSION, chunk_document
 from sqlindex.chunking.embedding_text import (
     EMBEDDING_INPUT_VERSION,
@@ -67,6 +67,22 @@ class PreparedDocument:
     is_anew: bool = False
 
 
+Parsed: TypeAlias = tuple[ParsedDocument, tuple[PreparedChunk, ...]]
+"""What a parser found in a text, and the chunks that it is cut into."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A document that is decoded and is still to be parsed."""
+
+    ref: DocumentRef
+    raw: RawDocument
+    raw_digest: bytes
+    decoded: Decoded
+    recipe: str
+    is_anew: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Workshop:
     """The tools that turn bytes into chunks; `token_limit` is that of the embedder, if it has one."""
@@ -121,15 +137,13 @@ class Workshop:
         ref: DocumentRef,
         raw: RawDocument,
         raw_digest: bytes,
-        worker: WorkerThread,
         *,
         is_anew: bool = False,
-    ) -> PreparedDocument | Refusal:
-        """Decode, parse and chunk one document, unless the store holds the result already.
+    ) -> PreparedDocument | Draft | Refusal:
+        """Decode a document; it is ready if the store holds its text parsed and cut already.
 
         Args:
-            worker: where it is parsed and cut, which takes seconds for a huge document.
-            is_anew: parse and chunk it in any case.
+            is_anew: whatever the store holds.
         """
         file_type = self.registry.for_extension(ref.type_name)
         if file_type is None:
@@ -141,34 +155,42 @@ class Workshop:
         assert recipe is not None
         content_id = None if is_anew else find_content(connection, decoded.text)
         known = None if content_id is None else find_parse(connection, content_id, recipe)
-        if known is not None:
-            title, date, tags = parse_catalog(connection, known[0])
-            version = _version(ref, raw, raw_digest, decoded, title, date, tags)
-            return PreparedDocument(_with_parse(version, *known), recipe, decoded.text, None)
-        try:
-            parsed, chunks = worker.run(lambda: self.parsed(ref.type_name, decoded.text))
-        except SqlindexError:
-            raise
-        except MemoryError as exc:
+        if known is None:
+            return Draft(ref, raw, raw_digest, decoded, recipe, is_anew)
+        title, date, tags = parse_catalog(connection, known[0])
+        version = _version(ref, raw, raw_digest, decoded, title, date, tags)
+        return PreparedDocument(_with_parse(version, *known), recipe, decoded.text, None)
+
+    def finish(self, draft: Draft, outcome: Parsed | Exception) -> PreparedDocument | Refusal:
+        """A document that was decoded, with what parsing and cutting its text gave or raised."""
+        ref, decoded = draft.ref, draft.decoded
+        if isinstance(outcome, SqlindexError):
+            raise outcome
+        if isinstance(outcome, MemoryError):
             # Of no document's making: to refuse it would take a good version out of the index.
             raise StorageError(
                 f"no memory left while parsing {ref.document_id!r}", hint="refresh again"
-            ) from exc
-        except Exception as exc:
+            ) from outcome
+        if isinstance(outcome, Exception):
             # A parser is total by contract; one that is not must not stop the other documents.
-            detail = f"parser {file_type.parser!r} failed: {type(exc).__name__}: {exc}"
+            file_type = self.registry.for_extension(ref.type_name)
+            parser = None if file_type is None else file_type.parser
+            detail = f"parser {parser!r} failed: {type(outcome).__name__}: {outcome}"
             return Refusal(ref.document_id, RefusalReason.PARSER, detail, "report it with the file")
-        version = _version(ref, raw, raw_digest, decoded, parsed.title, parsed.date, parsed.tags)
+        parsed, chunks = outcome
+        version = _version(
+            ref, draft.raw, draft.raw_digest, decoded, parsed.title, parsed.date, parsed.tags
+        )
         return PreparedDocument(
             _with_parse(version, 0, len(chunks)),
-            recipe,
+            draft.recipe,
             decoded.text,
             parsed,
             chunks,
-            is_anew=is_anew,
+            is_anew=draft.is_anew,
         )
 
-    def parsed(self, type_name: str, text: str) -> tuple[ParsedDocument, tuple[PreparedChunk, ...]]:
+    def parsed(self, type_name: str, text: str) -> Parsed:
         """What the parser of a registered type finds in a text, and the chunks it is cut into."""
         file_type = self.registry.for_extension(type_name)
         assert file_type is not None

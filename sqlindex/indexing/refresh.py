@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, field
 from itertools import islice
 
 from sqlindex.cancellation import NEVER, CancelToken, WorkerThread
 from sqlindex.errors import EmbedderMismatchError, GateError
 from sqlindex.indexing.build import stage_documents
+from sqlindex.indexing.crew import Crew, CrewHands, CrewParsing
 from sqlindex.indexing.diff import Listing, Rules, TouchedFile, walk
 from sqlindex.indexing.embed import Embedded, embed_missing
 from sqlindex.indexing.gated import hold_build
-from sqlindex.indexing.inference import Encoding, OwnHands
+from sqlindex.indexing.inference import Encoding, Hands, OwnHands
+from sqlindex.indexing.parsing import OwnParsing, Parsing
 from sqlindex.indexing.prepare import PreparedDocument, Workshop
 from sqlindex.indexing.publishing import Gatekeeper, lexical_rebuild, only_told, publish_build
 from sqlindex.indexing.report import (
@@ -85,6 +87,7 @@ class RefreshJob:
             too when there is nothing to publish.
         gatekeeper: asked before the head moves; for a job with a scope, and without `also`.
         layers: those that are made anew, whether or not anything has changed.
+        workers: processes that parse and embed; 0 for none but this.
     """
 
     listings: Sequence[Listing]
@@ -101,6 +104,7 @@ class RefreshJob:
     also: Callable[[Connection], None] | None = None
     gatekeeper: Gatekeeper | None = None
     layers: frozenset[Layer] = frozenset()
+    workers: int = 0
     cancel: CancelToken = NEVER
     progress: ProgressSink = no_progress
 
@@ -129,11 +133,18 @@ def refresh(writer: Writer, job: RefreshJob) -> RefreshReport:
     build = open_build(writer, job.scope, job.plan, restart=job.restart)
     build_id, head = build.build_id, build.head
     tally = Tally(expected=_expected(writer.connection, job))
-    with closing(Ledger()) as ledger, WorkerThread(job.cancel) as worker:
+    with (
+        closing(Ledger()) as ledger,
+        WorkerThread(job.cancel) as worker,
+        _crew(job) as crew,
+    ):
+        parsing: Parsing = OwnParsing(job.workshop, worker)
+        if crew is not None and crew.parses:
+            parsing = CrewParsing(crew)
         for listing in job.listings:
             # Closed whatever happens: a source may hold a process or descriptors while it lists.
             with closing(
-                _walk(writer.connection, job, listing, ledger, tally, worker, build.before)
+                _walk(writer.connection, job, listing, ledger, tally, parsing, build.before)
             ) as found:
                 for batch in _batches(found, job.workshop.config.documents_per_batch):
                     stage_documents(writer, build_id, listing.row, batch)
@@ -146,11 +157,14 @@ def refresh(writer: Writer, job: RefreshJob) -> RefreshReport:
         space_id, is_new_space = _space(writer, job, build_id, head)
         embedded = Embedded()
         if job.embedder is not None and space_id is not None:
+            hands: Hands = OwnHands(job.embedder, worker)
+            if crew is not None and crew.embeds:
+                hands = CrewHands(crew)
             embedded = embed_missing(
                 writer,
                 build_id,
                 space_id,
-                OwnHands(job.embedder, worker),
+                hands,
                 encoding=Encoding.of(job.embedder),
                 is_new_space=is_new_space,
                 allow_bad_vectors=job.allow_bad_vectors,
@@ -230,7 +244,8 @@ def plan(connection: Connection, job: RefreshJob) -> Changes:
     tally = Tally()
     with closing(Ledger()) as ledger, WorkerThread(job.cancel) as worker:
         for listing in job.listings:
-            with closing(_walk(connection, job, listing, ledger, tally, worker)) as found:
+            parsing = OwnParsing(job.workshop, worker)
+            with closing(_walk(connection, job, listing, ledger, tally, parsing)) as found:
                 for document in found:
                     if job.embedder is not None and isinstance(document, PreparedDocument):
                         ledger.add_inputs(
@@ -263,7 +278,7 @@ def _walk(
     listing: Listing,
     ledger: Ledger,
     tally: Tally,
-    worker: WorkerThread,
+    parsing: Parsing,
     before: StagedBefore | None = None,
 ) -> Generator[PreparedDocument | TouchedFile]:
     return walk(
@@ -274,10 +289,17 @@ def _walk(
         ledger,
         tally,
         cancel=job.cancel,
-        worker=worker,
+        parsing=parsing,
         progress=job.progress,
         before=before,
     )
+
+
+def _crew(job: RefreshJob) -> AbstractContextManager[Crew | None]:
+    """The workers of a job; they are started when there is something to do."""
+    if not job.workers:
+        return nullcontext()
+    return Crew(job.workers, job.workshop, job.embedder, job.cancel)
 
 
 def _end_walk(job: RefreshJob, ledger: Ledger) -> None:
