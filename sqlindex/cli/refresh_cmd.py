@@ -123,12 +123,12 @@ def command(
     return exit_code_of(changes, report)
 
 
-def print_report(report: RefreshReport, *, as_json: bool) -> None:
-    """What a refresh or a reindex did: one JSON object, or some words."""
+def print_report(report: RefreshReport, *, as_json: bool, what: str = "refresh") -> None:
+    """What a refresh, or a reindex, did: one JSON object, or some words."""
     if as_json:
         print_json(_as_json(report.changes, report))
     else:
-        _print_report(report)
+        _print_report(report, what)
 
 
 def exit_code_of(changes: Changes, report: RefreshReport | None) -> int:
@@ -189,11 +189,11 @@ def _print_plan(changes: Changes) -> None:
     _print_notes(changes)
 
 
-def _print_report(report: RefreshReport) -> None:
+def _print_report(report: RefreshReport, what: str) -> None:
     if report.resumed:
         were = "was" if report.resumed == 1 else "were"
         print_message(
-            f"went on with an unfinished refresh: {plural(report.resumed, 'document')} {were} staged"
+            f"went on with an unfinished {what}: {plural(report.resumed, 'document')} {were} staged"
         )
     print_message(_summary(report.changes))
     _print_notes(report.changes)

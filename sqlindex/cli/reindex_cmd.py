@@ -81,5 +81,5 @@ def command(
             progress=progress,
             wait_s=wait_s,
         )
-    print_report(report, as_json=as_json)
+    print_report(report, as_json=as_json, what="reindex")
     return exit_code_of(report.changes, report)

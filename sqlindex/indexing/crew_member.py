@@ -26,6 +26,9 @@ EMBED = "embed"
 
 _LENGTH_BYTES = 8
 
+_NICENESS = 10
+"""Searches, and the process that stores what comes of the work, go first."""
+
 
 def write_frame(stream: IO[bytes], body: bytes) -> None:
     """Send one message at once."""
@@ -45,6 +48,8 @@ def read_frame(stream: IO[bytes]) -> bytes | None:
 def main() -> None:
     """Serve the process at the other end of stdin and stdout."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is the other end that ends this process
+    if hasattr(os, "nice"):
+        os.nice(_NICENESS)
     # What an embedder prints must not get between the messages.
     replies = os.fdopen(os.dup(1), "wb")
     requests = os.fdopen(os.dup(0), "rb")
