@@ -46,6 +46,9 @@ BENCHMARKS = {
     "publish": Benchmark(
         "bench.bench_publish", "documents", "publish, first publish, collection, rollback"
     ),
+    "reindex": Benchmark(
+        "bench.bench_reindex", "chunks", "bulk reindex: a kill, memory, workers, searches beside it"
+    ),
     "concurrency": Benchmark(
         "bench.bench_concurrency", "chunks", "eight readers and a writer, against one reader"
     ),

@@ -114,6 +114,7 @@ class AsyncIndex:
     set_chunks = _coroutine(Index.set_chunks)
     refresh = _coroutine(Index.refresh)
     plan = _coroutine(Index.plan)
+    reindex = _coroutine(Index.reindex)
     publish = _coroutine(Index.publish)
     discard = _coroutine(Index.discard)
     upsert = _coroutine(Index.upsert)

@@ -103,6 +103,33 @@ class WorkerThread:
         """
         if self._cancel is NEVER:
             return function()
+        call = self._hand_over(function)
+        try:
+            while not call.is_done.acquire(timeout=POLL_S):
+                self._cancel.check()
+        except BaseException:
+            self._abandon()
+            raise
+        call.is_done.release()
+        try:
+            return call.outcome()
+        finally:
+            del call  # its error holds this frame: without this they would be garbage in a cycle
+
+    def start(self, function: Callable[[], _T]) -> Callable[[], _T]:
+        """Let `function` run in the thread while the caller does something else.
+
+        Returns:
+            What gives its outcome; give that to `run`, so that a cancel ends the wait for it. With
+            `NEVER` the function has run when this returns.
+        """
+        if self._cancel is not NEVER:
+            return self._hand_over(function).outcome
+        call = _Call(function)
+        call.carry_out()
+        return call.outcome
+
+    def _hand_over(self, function: Callable[[], _T]) -> _Call[_T]:
         if self._thread is None:
             self._thread = threading.Thread(
                 target=_serve, args=(self._calls,), name="sqlindex worker", daemon=True
@@ -110,16 +137,7 @@ class WorkerThread:
             self._thread.start()
         call = _Call(function)
         self._calls.put(call.carry_out)
-        try:
-            while not call.is_done.acquire(timeout=POLL_S):
-                self._cancel.check()
-        except BaseException:
-            self._abandon()
-            raise
-        try:
-            return call.outcome()
-        finally:
-            del call  # its error holds this frame: without this they would be garbage in a cycle
+        return call
 
     def _abandon(self) -> None:
         """Let the thread end as soon as its function is back."""
@@ -163,9 +181,11 @@ class _Call(Generic[_T]):
         self.is_done.release()
 
     def outcome(self) -> _T:
-        if self._error is not None:
-            raise self._error
-        return self._value
+        """What the function returned or raised; waits for it."""
+        with self.is_done:
+            if self._error is not None:
+                raise self._error
+            return self._value
 
 
 def _serve(calls: SimpleQueue[Callable[[], None] | None]) -> None:

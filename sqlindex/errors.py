@@ -18,6 +18,7 @@ SqlindexError
 ├── GateError                  golden questions find less than a gate demands
 ├── GenerationGoneError        a generation has been collected
 ├── CancelledError             cancelled by the caller
+├── WorkerDiedError            worker processes end before their work is done
 ├── SourceError                a source cannot be listed
 ├── DocumentRefusedError       strict refresh met a document that cannot be indexed
 ├── EmbedderError              the embedder failed
@@ -278,6 +279,16 @@ class CancelledError(SqlindexError):
     code = "cancelled"
     retryable = True
     exit_code = 130
+
+
+class WorkerDiedError(SqlindexError):
+    """Worker processes cannot be started, or end before their work is done.
+
+    What was stored stays: the next call goes on behind it.
+    """
+
+    code = "worker_died"
+    retryable = True
 
 
 class SourceError(SqlindexError):

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from sqlindex.indexing.rollback import RollbackReport
     from sqlindex.model.comparison import GenerationDiff
     from sqlindex.model.history import Generation, ListedDocument
+    from sqlindex.model.layers import Layer
     from sqlindex.model.links import DocumentLink
     from sqlindex.model.questions import Question, QuestionImport
     from sqlindex.model.results import Chunk, DocumentChunk, SearchResult
@@ -474,6 +475,78 @@ class Index:
                 progress=progress,
             )
             return plan(connection, job)
+
+    def reindex(
+        self,
+        layers: Iterable[Layer] | None = None,
+        *,
+        workers: int = 0,
+        allow_bad_vectors: bool = False,
+        restart: bool = False,
+        gate: PublishGate | None = None,
+        cancel: CancelToken | None = None,
+        progress: ProgressSink | None = None,
+        wait_s: float = 0.0,
+    ) -> RefreshReport:
+        """Make the index, or layers of it, anew beside what is served, and publish that once.
+
+        For when what is stored is in doubt though nothing that made it has changed: a parser or a
+        model that was mended under its old version, a driver that computed wrongly. Searches are
+        answered from the last generation until the new one is published, and a failure or a cancel
+        before that leaves it. Each batch is durable: another call goes on where this one stopped,
+        also when refreshes have been published in between.
+
+        Args:
+            layers: `chunks`: every document that a source lists here is read, parsed and cut, as it
+                is now; what comes out equal is stored once. `lexical`: the full-text table. `vectors`:
+                those of the present embedder, beside the old ones, which earlier generations keep.
+                All of them if None. Layers that are not named are reused: without `vectors` only
+                texts that have none are embedded, without `chunks` no source is read. Documents
+                that were pushed keep their chunks.
+            workers: processes that parse and embed for this one, which alone writes. Each has a copy
+                of the embedder, and of a local model uses one processor. An embedder that cannot be
+                pickled, or is defined in the program's own script, is called here. None if 0.
+            allow_bad_vectors: publish a chunk lexical-only when its vector is refused.
+            restart: begin anew, although an interrupted reindex was begun with other layers or
+                settings.
+            gate: what the golden questions must find in the new generation; see `refresh`.
+            cancel: ends it within 2 s.
+            progress: called with `Progress`.
+            wait_s: how long to wait for another writer.
+
+        Raises:
+            UsageError: a layer that does not exist, or vectors without an embedder.
+            BuildChangedError: an unfinished reindex was begun with other layers or settings.
+            WorkerDiedError: workers died twice over the same text or batch, or cannot be started.
+            As `refresh`.
+        """
+        from sqlindex.indexing.refresh import refresh
+        from sqlindex.indexing.resume import REINDEX_SCOPE
+        from sqlindex.model.layers import chosen_layers
+
+        if workers < 0:
+            raise ValueError(f"workers must not be negative, not {workers}")
+        with self._file.writing("reindex", wait_s=wait_s, cancel=cancel) as writer:
+            embedder = self._wiring.embedder()
+            chosen = chosen_layers(layers, has_embedder=embedder is not None)
+            reads = "chunks" in chosen
+            gatekeeper = None
+            if gate is not None:
+                gatekeeper = self._gatekeeper(writer.connection, gate, embedder, cancel, progress)
+            job = self._wiring.job(
+                writer.connection,
+                self._wiring.sources.listings(writer.connection, None) if reads else (),
+                cause="reindex",
+                scope=REINDEX_SCOPE,
+                layers=chosen,
+                workers=workers,
+                restart=restart,
+                gatekeeper=gatekeeper,
+                allow_bad_vectors=allow_bad_vectors,
+                cancel=cancel,
+                progress=progress,
+            )
+            return refresh(writer, job)
 
     def publish(
         self,

@@ -84,6 +84,9 @@ class Embedder(Protocol):
     call at a time and in the caller's context; when it is cancelled it leaves a call that is not back
     to end by itself, and drops its result. Without a token calls come from the caller's thread.
     `identity` is asked for first: one that a service tells may take as long as a call.
+
+    A reindex with workers pickles it; each worker, a process, calls a copy of its own. One that
+    cannot be pickled is called here, as by a refresh.
     """
 
     @property
@@ -120,6 +123,22 @@ class TokenLimited(Protocol):
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Tokens of each text without any limit, special tokens included."""
+
+
+@runtime_checkable
+class CountingEmbedder(Protocol):
+    """An embedder that sees while it embeds how long its inputs are, so that none is tokenised twice."""
+
+    def embed_counted(self, texts: Sequence[str]) -> tuple[npt.NDArray[np.float32], list[int]]:
+        """What `embed_documents` and `count_tokens` return for the same texts."""
+
+
+@runtime_checkable
+class PortionedEmbedder(Protocol):
+    """An embedder that uses several processors, and can do with one where processes share them."""
+
+    def for_worker(self) -> Embedder:
+        """An embedder of the same identity for one of several processes; made and pickled cheaply."""
 
 
 class PublishGate(Protocol):

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from sqlindex.indexing.publishing import Gatekeeper
     from sqlindex.indexing.refresh import RefreshJob
     from sqlindex.indexing.report import ProgressSink
+    from sqlindex.model.layers import Layer
     from sqlindex.parsing.registry import ParserRegistry
     from sqlindex.ports import Embedder, Parser
     from sqlindex.store.documents import LiveVersion
@@ -131,6 +132,8 @@ class Wiring:
         scope: str = "",
         restart: bool = False,
         gatekeeper: Gatekeeper | None = None,
+        layers: frozenset[Layer] = frozenset(),
+        workers: int = 0,
         cancel: CancelToken | None = None,
         progress: ProgressSink | None = None,
     ) -> RefreshJob:
@@ -140,6 +143,8 @@ class Wiring:
             scope: what the build covers, if a later refresh may go on with it.
             restart: begin anew, although there is an unfinished build of the scope.
             gatekeeper: asked before the head moves.
+            layers: those that are made anew.
+            workers: processes that parse and embed.
 
         Raises:
             EmbedderRequiredError: the index has vectors and no embedder keeps them up.
@@ -166,7 +171,9 @@ class Wiring:
         plan = {}
         if scope:
             rows = [listing.row for listing in listings]
-            plan = plan_of(rows, workshop, embedder, allow_bad_vectors=allow_bad_vectors)
+            plan = plan_of(
+                rows, workshop, embedder, allow_bad_vectors=allow_bad_vectors, layers=layers
+            )
         return RefreshJob(
             listings=listings,
             workshop=workshop,
@@ -175,12 +182,14 @@ class Wiring:
             plan=plan,
             restart=restart,
             cause=cause,
-            rules=Rules(strict=strict, verify=verify),
+            rules=Rules(strict=strict, verify=verify, anew="chunks" in layers),
             removals=removals,
             allow_bad_vectors=allow_bad_vectors,
             keeps_space=keeps_space,
             also=also,
             gatekeeper=gatekeeper,
+            layers=layers,
+            workers=workers,
             cancel=cancel or NEVER,
             progress=guarded(progress) if progress is not None else no_progress,
         )
@@ -225,17 +234,9 @@ class Wiring:
             parser_of(file_type)
 
     def _parser_of(self) -> Callable[[FileType], Parser]:
-        from sqlindex.parsing.registry import builtin_parsers
+        from sqlindex.parsing.registry import ParserChoice, builtin_parsers
 
-        parsers = self._parsers or builtin_parsers()
-
-        def parser_of(file_type: FileType) -> Parser:
-            is_missing = file_type.parser not in parsers
-            return parsers.parser(
-                "text" if is_missing and file_type.text_fallback else file_type.parser
-            )
-
-        return parser_of
+        return ParserChoice(self._parsers or builtin_parsers())
 
 
 def stored_chunks(connection: Connection) -> ChunkConfig | None:

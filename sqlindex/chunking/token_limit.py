@@ -37,9 +37,7 @@ class TokenLimit:
         Raises:
             EmbedderError: the embedder failed to count.
         """
-        # No tokenizer makes more tokens than UTF-8 has bytes, so short texts need no counting.
-        most_bytes = len(text) if text.isascii() else 4 * len(text)
-        if most_bytes + _SPECIAL_TOKENS <= self.tokens:
+        if surely_fits(text, self.tokens):
             return 0.0
         try:
             counted: object = self.count_tokens([text])
@@ -55,6 +53,15 @@ class TokenLimit:
                 hint="count_tokens must give a list with a number for each text",
             )
         return int(counted[0]) / self.tokens
+
+
+def surely_fits(text: str, tokens: int) -> bool:
+    """Whether a text is so short that it need not be counted.
+
+    No tokenizer makes more tokens than UTF-8 has bytes.
+    """
+    most_bytes = len(text) if text.isascii() else 4 * len(text)
+    return most_bytes + _SPECIAL_TOKENS <= tokens
 
 
 def _is_count(value: object) -> bool:

@@ -27,6 +27,7 @@ _COMMANDS = {
     "init": ("init_cmd", "Make an index, register folders, choose a model."),
     "source": ("source_cmd", "Register, list, move and remove sources."),
     "refresh": ("refresh_cmd", "Bring the index up to date with its sources."),
+    "reindex": ("reindex_cmd", "Make layers of the index anew, in bulk."),
     "search": ("search_cmd", "Search: lexical, semantic or hybrid."),
     "get": ("get_cmd", "Print a document, some of its lines, or a chunk."),
     "chunks": ("chunks_cmd", "Show how a document is cut into chunks, and why."),

@@ -22,7 +22,10 @@ _LABELS = {
 
 @contextmanager
 def shown_progress() -> Iterator[ProgressSink]:
-    """A sink that draws a bar for each phase on stderr if that is a terminal."""
+    """A sink that draws a bar for each phase on stderr if that is a terminal.
+
+    With how many of how many, the rate, the time since the phase began and the time it still needs.
+    """
     from sqlindex.indexing.report import no_progress
 
     if not sys.stderr.isatty():
@@ -42,6 +45,7 @@ def shown_progress() -> Iterator[ProgressSink]:
         TextColumn("{task.description:<10}"),
         BarColumn(),
         MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}"),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
@@ -50,9 +54,18 @@ def shown_progress() -> Iterator[ProgressSink]:
 
         def show(progress: Progress) -> None:
             if progress.phase not in task_by_phase:
-                task_by_phase[progress.phase] = bars.add_task(_LABELS[progress.phase], total=None)
-            bars.update(
-                task_by_phase[progress.phase], completed=progress.done, total=progress.total
-            )
+                task_by_phase[progress.phase] = bars.add_task(
+                    _LABELS[progress.phase], total=None, rate=""
+                )
+            task = task_by_phase[progress.phase]
+            bars.update(task, completed=progress.done, total=progress.total)
+            bars.update(task, rate=rate_of(bars.tasks[task].speed, progress.unit))
 
         yield show
+
+
+def rate_of(speed: float | None, unit: str) -> str:
+    """`12.3 texts/s`; nothing while it is unknown."""
+    return (
+        "" if not speed else f"{speed:,.0f} {unit}/s" if speed >= 100 else f"{speed:.1f} {unit}/s"
+    )

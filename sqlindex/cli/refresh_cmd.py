@@ -114,16 +114,25 @@ def command(
                 wait_s=wait_s,
             )
             changes = report.changes
-    if as_json:
-        print_json(_as_json(changes, report))
-    elif report is None:
-        _print_plan(changes)
+    if report is not None:
+        print_report(report, as_json=as_json)
+    elif as_json:
+        print_json(_as_json(changes, None))
     else:
-        _print_report(report)
-    return _exit_code(changes, report)
+        _print_plan(changes)
+    return exit_code_of(changes, report)
 
 
-def _exit_code(changes: Changes, report: RefreshReport | None) -> int:
+def print_report(report: RefreshReport, *, as_json: bool, what: str = "refresh") -> None:
+    """What a refresh, or a reindex, did: one JSON object, or some words."""
+    if as_json:
+        print_json(_as_json(report.changes, report))
+    else:
+        _print_report(report, what)
+
+
+def exit_code_of(changes: Changes, report: RefreshReport | None) -> int:
+    """5 if something could not be indexed as it is now."""
     is_partial = any(refusal.reason.keeps_last_version for _, refusal, _ in changes.refused)
     return _DONE_IN_PART if is_partial or (report is not None and report.without_vector) else 0
 
@@ -180,11 +189,11 @@ def _print_plan(changes: Changes) -> None:
     _print_notes(changes)
 
 
-def _print_report(report: RefreshReport) -> None:
+def _print_report(report: RefreshReport, what: str) -> None:
     if report.resumed:
         were = "was" if report.resumed == 1 else "were"
         print_message(
-            f"went on with an unfinished refresh: {plural(report.resumed, 'document')} {were} staged"
+            f"went on with an unfinished {what}: {plural(report.resumed, 'document')} {were} staged"
         )
     print_message(_summary(report.changes))
     _print_notes(report.changes)

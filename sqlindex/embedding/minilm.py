@@ -110,6 +110,14 @@ class MiniLMEmbedder:
             BadVectorError: the model gave a vector that is not finite or not of norm 1.
             EmbedderError: loading or running failed, or the embedder is closed.
         """
+        return self.embed_counted(texts)[0]
+
+    def embed_counted(self, texts: Sequence[str]) -> tuple[npt.NDArray[np.float32], list[int]]:
+        """What `embed_documents` and `count_tokens` return, with each text tokenised once.
+
+        Raises:
+            As `embed_documents`.
+        """
         if isinstance(texts, str):
             raise ValueError("texts must be a sequence of texts, not one text")
         with self._call():
@@ -117,9 +125,10 @@ class MiniLMEmbedder:
             import numpy as np
 
             vectors = np.empty((len(texts), self.dimensions), np.float32)
+            tokens = [0] * len(texts)
 
             def embed(row: int) -> None:
-                vectors[row] = self._embed(loaded, texts[row])
+                vectors[row], tokens[row] = self._embed(loaded, texts[row])
 
             futures = [loaded.executor.submit(embed, row) for row in range(len(texts))]
             try:
@@ -129,7 +138,11 @@ class MiniLMEmbedder:
                 for future in futures:
                     future.cancel()
                 wait(futures)
-            return vectors
+            return vectors, tokens
+
+    def for_worker(self) -> MiniLMEmbedder:
+        """The same model for one of several processes: one text at a time."""
+        return MiniLMEmbedder(self._staged, threads=1)
 
     def embed_query(self, text: str) -> npt.NDArray[np.float32]:
         """Embed a query, in the caller's thread: it does not queue behind documents.
@@ -143,7 +156,7 @@ class MiniLMEmbedder:
         with self._call():
             loaded = self._load()
             with self._query_slots:
-                return self._embed(loaded, text).copy()
+                return self._embed(loaded, text)[0].copy()
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Tokens of each text without any limit, special tokens included."""
@@ -192,11 +205,13 @@ class MiniLMEmbedder:
                 self._loaded = _Loaded(self._staged, self._threads)
             return self._loaded
 
-    def _embed(self, loaded: _Loaded, text: str) -> npt.NDArray[np.float32]:
+    def _embed(self, loaded: _Loaded, text: str) -> tuple[npt.NDArray[np.float32], int]:
+        """The vector of a text, and how many tokens it has without any limit."""
         import numpy as np
 
         token_ids = loaded.token_ids(text)
-        if len(token_ids) > self.token_limit:
+        count = len(token_ids)
+        if count > self.token_limit:
             token_ids = [*token_ids[: self.token_limit - 1], token_ids[-1]]
         vector = loaded.encoder.encode(token_ids)
         norm = float(np.linalg.norm(vector))
@@ -206,7 +221,7 @@ class MiniLMEmbedder:
                 f"model {self._staged.model.name} gave a vector of shape {vector.shape} "
                 f"and norm {norm} for a text of {len(token_ids)} tokens"
             )
-        return vector
+        return vector, count
 
 
 class _Loaded:

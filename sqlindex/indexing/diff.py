@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator
+from collections import deque
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
 
-from sqlindex.cancellation import CancelToken, WorkerThread
+from sqlindex.cancellation import CancelToken
 from sqlindex.errors import DocumentRefusedError, SourceError, SqlindexError
 from sqlindex.filetypes.unsupported import unsupported
 from sqlindex.indexing.given import check_entry, check_raw
-from sqlindex.indexing.prepare import PreparedDocument, Workshop
-from sqlindex.indexing.report import Progress, ProgressSink, Tally
+from sqlindex.indexing.parsing import Parsing
+from sqlindex.indexing.prepare import Draft, Parsed, PreparedDocument, Workshop
+from sqlindex.indexing.report import ProgressSink, Tally
 from sqlindex.indexing.resume import StagedBefore
 from sqlindex.indexing.seen import SeenVersions
 from sqlindex.model.documents import DocumentRef, FileStat, RawDocument, Refusal, RefusalReason
@@ -34,6 +36,11 @@ from sqlindex.store.sources import SourceRow, StatRow, refusal_of, refused_ids_i
 RACY_NS = 2_000_000_000
 """A file changed this shortly before it was read may have changed again within the same time
 stamp: the coarsest clock of common file systems ticks every two seconds."""
+
+
+_WAITING_DOCUMENTS = 512
+_WAITING_CHARS = 8_000_000
+"""Past so many documents or characters that wait for one before them, no other is read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +65,13 @@ class Rules:
     Attributes:
         strict: a refused document ends the refresh (formats that are not indexed excepted).
         verify: read and hash every file, also those whose stat is unchanged.
+        anew: parse and stage every document, also those that are as they were; what an interrupted
+            run of the build has staged stays.
     """
 
     strict: bool = False
     verify: bool = False
+    anew: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +91,7 @@ def walk(
     tally: Tally,
     *,
     cancel: CancelToken,
-    worker: WorkerThread,
+    parsing: Parsing,
     progress: ProgressSink,
     before: StagedBefore | None = None,
 ) -> Generator[PreparedDocument | TouchedFile]:
@@ -90,26 +100,80 @@ def walk(
     Removals are known only when the listing has ended without an error.
 
     Args:
+        parsing: who parses; documents that are being parsed are yielded in their order.
         before: what the build has staged already; documents that are still so are not yielded.
 
     Raises:
         SourceError: the listing failed or named a document twice.
         DocumentRefusedError: `rules.strict` and a document was refused.
     """
-    comparison = _Comparison(connection, listing, workshop, rules, ledger, tally, worker, before)
+    comparison = _Comparison(connection, listing, workshop, rules, ledger, tally, before)
+    desk = _Desk(parsing)
     with closing(_listed(listing)) as entries:
         for entry in entries:
             cancel.check()
             if tally.listed % 64 == 0:
-                progress(Progress("read", tally.listed))
+                progress(tally.progress)
             tally.listed += 1
             if isinstance(entry, Refusal):
                 comparison.refuse(entry)
-            else:
-                found = comparison.compare(entry)
-                if found is not None:
-                    yield found
+                continue
+            found = comparison.compare(entry)
+            if isinstance(found, _Unparsed):
+                yield from desk.take(found)
+            elif found is not None:
+                yield found
+    yield from desk.rest()
     comparison.end(cancel)
+
+
+@dataclass(slots=True)
+class _Unparsed:
+    """A document that is being parsed, and what is to be done with the outcome."""
+
+    draft: Draft
+    settle: Callable[[Parsed | Exception], PreparedDocument | TouchedFile | None]
+    outcome: Parsed | Exception | None = None
+
+
+class _Desk:
+    """Documents that are being parsed, in their order."""
+
+    def __init__(self, parsing: Parsing) -> None:
+        self._parsing = parsing
+        self._waiting: deque[tuple[int, _Unparsed]] = deque()
+        self._started = 0
+        self._chars = 0
+
+    def take(self, document: _Unparsed) -> Iterator[PreparedDocument | TouchedFile]:
+        """Let a document be parsed; yields those that are ready meanwhile."""
+        ref, text = document.draft.ref, document.draft.decoded.text
+        self._parsing.start(self._started, ref.document_id, ref.type_name, text)
+        self._waiting.append((self._started, document))
+        self._started += 1
+        self._chars += len(text)
+        while self._waiting and (
+            not self._parsing.is_free
+            or len(self._waiting) > _WAITING_DOCUMENTS
+            or self._chars > _WAITING_CHARS
+        ):
+            yield from self._next()
+
+    def rest(self) -> Iterator[PreparedDocument | TouchedFile]:
+        """Wait for all that are left."""
+        while self._waiting:
+            yield from self._next()
+
+    def _next(self) -> Iterator[PreparedDocument | TouchedFile]:
+        number, outcome = self._parsing.finished()
+        self._waiting[number - self._waiting[0][0]][1].outcome = outcome
+        while self._waiting and self._waiting[0][1].outcome is not None:
+            _, document = self._waiting.popleft()
+            self._chars -= len(document.draft.decoded.text)
+            assert document.outcome is not None
+            found = document.settle(document.outcome)
+            if found is not None:
+                yield found
 
 
 class _Comparison:
@@ -123,7 +187,6 @@ class _Comparison:
         rules: Rules,
         ledger: Ledger,
         tally: Tally,
-        worker: WorkerThread,
         before: StagedBefore | None,
     ) -> None:
         self._connection = connection
@@ -133,7 +196,6 @@ class _Comparison:
         self._rules = rules
         self._ledger = ledger
         self._tally = tally
-        self._worker = worker
         self._source_id = listing.row.source_id
         self._seen = SeenVersions()
         self._is_whole = listing.scope == EVERYTHING
@@ -141,7 +203,7 @@ class _Comparison:
         self._has_folders = listing.scope != NOTHING
         self._folders_let_in: set[str] = set()
 
-    def compare(self, entry: DocumentRef) -> PreparedDocument | TouchedFile | None:
+    def compare(self, entry: DocumentRef) -> PreparedDocument | TouchedFile | _Unparsed | None:
         """What is to be stored of a listed document, or None if nothing is."""
         recipe = self._workshop.recipe(entry.type_name)
         if recipe is None:
@@ -154,6 +216,7 @@ class _Comparison:
             raise self._listed_twice(entry.document_id)
         if (
             self._trusts_stat
+            and not self._rules.anew
             and version is not None
             and version.recipe == recipe
             and is_unchanged(entry.stat, stat, version)
@@ -184,7 +247,7 @@ class _Comparison:
             stat = staged.stat
         new_stat = _stat_to_remember(entry, raw, read_ns, raw_digest, stat)
         touched = None if new_stat is None else TouchedFile(entry.document_id, new_stat)
-        if version is not None and is_same_file and not self._rules.verify:
+        if version is not None and is_same_file and not (self._rules.verify or self._rules.anew):
             self._stays(version)
             return touched
         if (
@@ -194,7 +257,31 @@ class _Comparison:
         ):
             self._stays_staged(version, staged.version)
             return touched
-        prepared = self._workshop.prepare(self._connection, entry, raw, raw_digest, self._worker)
+        prepared = self._workshop.prepare(
+            self._connection, entry, raw, raw_digest, is_anew=self._rules.anew
+        )
+
+        def settle(found: PreparedDocument | Refusal) -> PreparedDocument | TouchedFile | None:
+            return self._settled(
+                entry, found, version, raw_digest, new_stat, is_same_file=is_same_file
+            )
+
+        if isinstance(prepared, Draft):
+            draft = prepared
+            return _Unparsed(draft, lambda outcome: settle(self._workshop.finish(draft, outcome)))
+        return settle(prepared)
+
+    def _settled(
+        self,
+        entry: DocumentRef,
+        prepared: PreparedDocument | Refusal,
+        version: LiveVersion | None,
+        raw_digest: bytes,
+        new_stat: StatRow | None,
+        *,
+        is_same_file: bool,
+    ) -> PreparedDocument | TouchedFile | None:
+        """What is to be stored of a document that was read; it is noted in the ledger."""
         if isinstance(prepared, Refusal):
             self.refuse(prepared)
             return None
@@ -206,8 +293,8 @@ class _Comparison:
             # Also a host's document that says the same as before.
             if prepared.parse is None:
                 self._stays(version)
-                return touched
-            # Its stored text is damaged: staging it again makes it whole.
+                return None if new_stat is None else TouchedFile(entry.document_id, new_stat)
+            # Its stored text is damaged: staging it again makes it whole. Or it is asked for.
             kind = "reparsed"
         else:
             kind = "changed"

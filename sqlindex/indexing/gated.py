@@ -9,7 +9,7 @@ from sqlindex.cancellation import CancelToken
 from sqlindex.errors import GateError, StaleBuildError, UsageError
 from sqlindex.indexing.publishing import Gatekeeper, only_told, publish_build
 from sqlindex.indexing.report import ProgressSink
-from sqlindex.indexing.resume import fits_sources
+from sqlindex.indexing.resume import LAYERS_OF_PLAN, fits_sources
 from sqlindex.store.builds import drop_build, unfinished_builds, utc_now
 from sqlindex.store.collect import collect
 from sqlindex.store.driver import Connection
@@ -88,6 +88,7 @@ def publish_gated(
     head = read_head(writer.connection)
     _require_current(writer.connection, build, head.generation, head.space_id)
     record = build.record
+    layers = _plan(writer.connection, build.build_id).get(LAYERS_OF_PLAN, "").split(", ")
     try:
         generation = publish_build(
             writer,
@@ -101,6 +102,7 @@ def publish_gated(
             progress=progress,
             also=lambda connection: apply_notes(connection, build),
             gatekeeper=gatekeeper,
+            makes_lexical_anew="lexical" in layers,
         )
     except GateError as exc:
         assert gatekeeper is not None

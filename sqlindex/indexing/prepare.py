@@ -5,8 +5,8 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
-from sqlindex.cancellation import WorkerThread
 from sqlindex.chunking.chunker import CHUNKER_VERSION, chunk_document
 from sqlindex.chunking.embedding_text import (
     EMBEDDING_INPUT_VERSION,
@@ -55,6 +55,7 @@ class PreparedDocument:
         parse: None when the store holds this text under this recipe already.
         chunks: in order; empty when `parse` is None.
         stat: of the file that was read, to be remembered; None for other documents.
+        is_anew: whether the parse counts although the store may hold one of the same recipe.
     """
 
     version: VersionRow
@@ -63,6 +64,23 @@ class PreparedDocument:
     parse: ParsedDocument | None
     chunks: tuple[PreparedChunk, ...] = ()
     stat: StatRow | None = None
+    is_anew: bool = False
+
+
+Parsed: TypeAlias = tuple[ParsedDocument, tuple[PreparedChunk, ...]]
+"""What a parser found in a text, and the chunks that it is cut into."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A document that is decoded and is still to be parsed."""
+
+    ref: DocumentRef
+    raw: RawDocument
+    raw_digest: bytes
+    decoded: Decoded
+    recipe: str
+    is_anew: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,12 +137,13 @@ class Workshop:
         ref: DocumentRef,
         raw: RawDocument,
         raw_digest: bytes,
-        worker: WorkerThread,
-    ) -> PreparedDocument | Refusal:
-        """Decode, parse and chunk one document, unless the store holds the result already.
+        *,
+        is_anew: bool = False,
+    ) -> PreparedDocument | Draft | Refusal:
+        """Decode a document; it is ready if the store holds its text parsed and cut already.
 
         Args:
-            worker: where it is parsed and cut, which takes seconds for a huge document.
+            is_anew: whatever the store holds.
         """
         file_type = self.registry.for_extension(ref.type_name)
         if file_type is None:
@@ -134,33 +153,47 @@ class Workshop:
             return Refusal(ref.document_id, decoded.reason, decoded.detail, decoded.hint)
         recipe = self.recipe(ref.type_name)
         assert recipe is not None
-        content_id = find_content(connection, decoded.text)
+        content_id = None if is_anew else find_content(connection, decoded.text)
         known = None if content_id is None else find_parse(connection, content_id, recipe)
-        if known is not None:
-            title, date, tags = parse_catalog(connection, known[0])
-            version = _version(ref, raw, raw_digest, decoded, title, date, tags)
-            return PreparedDocument(_with_parse(version, *known), recipe, decoded.text, None)
-        try:
-            parsed, chunks = worker.run(lambda: self._parsed(file_type, decoded.text))
-        except SqlindexError:
-            raise
-        except MemoryError as exc:
+        if known is None:
+            return Draft(ref, raw, raw_digest, decoded, recipe, is_anew)
+        title, date, tags = parse_catalog(connection, known[0])
+        version = _version(ref, raw, raw_digest, decoded, title, date, tags)
+        return PreparedDocument(_with_parse(version, *known), recipe, decoded.text, None)
+
+    def finish(self, draft: Draft, outcome: Parsed | Exception) -> PreparedDocument | Refusal:
+        """A document that was decoded, with what parsing and cutting its text gave or raised."""
+        ref, decoded = draft.ref, draft.decoded
+        if isinstance(outcome, SqlindexError):
+            raise outcome
+        if isinstance(outcome, MemoryError):
             # Of no document's making: to refuse it would take a good version out of the index.
             raise StorageError(
                 f"no memory left while parsing {ref.document_id!r}", hint="refresh again"
-            ) from exc
-        except Exception as exc:
+            ) from outcome
+        if isinstance(outcome, Exception):
             # A parser is total by contract; one that is not must not stop the other documents.
-            detail = f"parser {file_type.parser!r} failed: {type(exc).__name__}: {exc}"
+            file_type = self.registry.for_extension(ref.type_name)
+            parser = None if file_type is None else file_type.parser
+            detail = f"parser {parser!r} failed: {type(outcome).__name__}: {outcome}"
             return Refusal(ref.document_id, RefusalReason.PARSER, detail, "report it with the file")
-        version = _version(ref, raw, raw_digest, decoded, parsed.title, parsed.date, parsed.tags)
+        parsed, chunks = outcome
+        version = _version(
+            ref, draft.raw, draft.raw_digest, decoded, parsed.title, parsed.date, parsed.tags
+        )
         return PreparedDocument(
-            _with_parse(version, 0, len(chunks)), recipe, decoded.text, parsed, chunks
+            _with_parse(version, 0, len(chunks)),
+            draft.recipe,
+            decoded.text,
+            parsed,
+            chunks,
+            is_anew=draft.is_anew,
         )
 
-    def _parsed(
-        self, file_type: FileType, text: str
-    ) -> tuple[ParsedDocument, tuple[PreparedChunk, ...]]:
+    def parsed(self, type_name: str, text: str) -> Parsed:
+        """What the parser of a registered type finds in a text, and the chunks it is cut into."""
+        file_type = self.registry.for_extension(type_name)
+        assert file_type is not None
         parsed = self.parser_of(file_type).parse(text, file_type.language)
         check_parsed(text, parsed)
         return parsed, self._chunks(text, parsed)

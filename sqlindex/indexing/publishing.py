@@ -93,6 +93,7 @@ def publish_build(
     also: Callable[[Connection], None],
     restored: int | None = None,
     gatekeeper: Gatekeeper | None = None,
+    makes_lexical_anew: bool = False,
 ) -> int | None:
     """Publish a build as the next generation, unless nothing would differ from the head.
 
@@ -104,6 +105,7 @@ def publish_build(
         also: what else becomes true, in the publishing transaction; done too without a publish.
         restored: the generation whose documents come back, of a rollback.
         gatekeeper: asked within the publishing transaction, not when nothing differs.
+        makes_lexical_anew: fill the spare lexical table and swap, whatever has changed.
 
     Returns:
         The new generation, or None.
@@ -115,7 +117,9 @@ def publish_build(
     """
     analyzer = analyzer_fingerprint()
     with writer.transaction() as connection:
-        is_rebuilt = head.documents > 0 and bool(lexical_rebuild(connection, head))
+        is_rebuilt = head.documents > 0 and (
+            makes_lexical_anew or bool(lexical_rebuild(connection, head))
+        )
         is_other_space = head.documents > 0 and head.space_id != space_id
         # Vectors that were lost and are back change what is found, as a document would.
         is_same = not (has_changes(connection, build_id) or is_other_space or counts.embedded)

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, field
 from itertools import islice
 
 from sqlindex.cancellation import NEVER, CancelToken, WorkerThread
 from sqlindex.errors import EmbedderMismatchError, GateError
-from sqlindex.indexing.build import Embedded, embed_missing, stage_documents
+from sqlindex.indexing.build import stage_documents
+from sqlindex.indexing.crew import Crew, CrewHands, CrewParsing
 from sqlindex.indexing.diff import Listing, Rules, TouchedFile, walk
+from sqlindex.indexing.embed import Embedded, embed_missing
 from sqlindex.indexing.gated import hold_build
+from sqlindex.indexing.inference import Encoding, Hands, OwnHands
+from sqlindex.indexing.parsing import OwnParsing, Parsing
 from sqlindex.indexing.prepare import PreparedDocument, Workshop
 from sqlindex.indexing.publishing import Gatekeeper, lexical_rebuild, only_told, publish_build
 from sqlindex.indexing.report import (
+    OTHERWISE_MADE,
     Changes,
     ProgressSink,
     RefreshReport,
@@ -24,10 +29,11 @@ from sqlindex.indexing.report import (
     no_progress,
 )
 from sqlindex.indexing.resume import StagedBefore, drop_covered, open_build, require_fitting
+from sqlindex.model.layers import Layer
 from sqlindex.ports import Embedder, OnFileSystem
 from sqlindex.store.builds import drop_versions
 from sqlindex.store.collect import collect, is_collecting
-from sqlindex.store.documents import LiveVersion, stage_removals
+from sqlindex.store.documents import LiveVersion, count_in_scope, stage_removals
 from sqlindex.store.driver import Connection
 from sqlindex.store.generations import (
     ChangeCounts,
@@ -48,13 +54,17 @@ from sqlindex.store.vectors import (
     find_space,
     has_vector,
     has_vectors,
+    is_same_encoding,
     lacking_texts,
     live_parses,
     lost_texts,
     refused_chunks,
     set_width,
+    staged_name,
 )
 from sqlindex.store.writer import Writer
+
+_ASKED_FOR = "made anew, as asked"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +86,8 @@ class RefreshJob:
         also: what else becomes true with the generation, in the publishing transaction; it is done
             too when there is nothing to publish.
         gatekeeper: asked before the head moves; for a job with a scope, and without `also`.
+        layers: those that are made anew, whether or not anything has changed.
+        workers: processes that parse and embed; 0 for none but this.
     """
 
     listings: Sequence[Listing]
@@ -91,6 +103,8 @@ class RefreshJob:
     restart: bool = False
     also: Callable[[Connection], None] | None = None
     gatekeeper: Gatekeeper | None = None
+    layers: frozenset[Layer] = frozenset()
+    workers: int = 0
     cancel: CancelToken = NEVER
     progress: ProgressSink = no_progress
 
@@ -118,12 +132,19 @@ def refresh(writer: Writer, job: RefreshJob) -> RefreshReport:
     started = time.monotonic()
     build = open_build(writer, job.scope, job.plan, restart=job.restart)
     build_id, head = build.build_id, build.head
-    tally = Tally()
-    with closing(Ledger()) as ledger, WorkerThread(job.cancel) as worker:
+    tally = Tally(expected=_expected(writer.connection, job))
+    with (
+        closing(Ledger()) as ledger,
+        WorkerThread(job.cancel) as worker,
+        _crew(job) as crew,
+    ):
+        parsing: Parsing = OwnParsing(job.workshop, worker)
+        if crew is not None and crew.parses:
+            parsing = CrewParsing(crew)
         for listing in job.listings:
             # Closed whatever happens: a source may hold a process or descriptors while it lists.
             with closing(
-                _walk(writer.connection, job, listing, ledger, tally, worker, build.before)
+                _walk(writer.connection, job, listing, ledger, tally, parsing, build.before)
             ) as found:
                 for batch in _batches(found, job.workshop.config.documents_per_batch):
                     stage_documents(writer, build_id, listing.row, batch)
@@ -133,19 +154,22 @@ def refresh(writer: Writer, job: RefreshJob) -> RefreshReport:
         with writer.transaction() as connection:
             stage_removals(connection, build_id, ledger.ended())
             end_staging(connection, build_id)
-        space_id, is_new_space = _space(writer, job, head)
+        space_id, is_new_space = _space(writer, job, build_id, head)
         embedded = Embedded()
         if job.embedder is not None and space_id is not None:
+            hands: Hands = OwnHands(job.embedder, worker)
+            if crew is not None and crew.embeds:
+                hands = CrewHands(crew)
             embedded = embed_missing(
                 writer,
                 build_id,
                 space_id,
-                job.embedder,
+                hands,
+                encoding=Encoding.of(job.embedder),
                 is_new_space=is_new_space,
                 allow_bad_vectors=job.allow_bad_vectors,
                 batch_size=job.workshop.config.embedding_batch,
                 cancel=job.cancel,
-                worker=worker,
                 progress=job.progress,
             )
         job.cancel.check()
@@ -154,7 +178,10 @@ def refresh(writer: Writer, job: RefreshJob) -> RefreshReport:
             job.source_names,
             unchanged=tally.unchanged,
             embedding_inputs=embedded.texts,
-            rebuilt=_rebuilt(writer.connection, head, space_id, is_new_space=is_new_space),
+            rebuilt=_rebuilt(
+                writer.connection, head, space_id, is_new_space=is_new_space, layers=job.layers
+            ),
+            why_reparsed=_ASKED_FOR if "chunks" in job.layers else OTHERWISE_MADE,
         )
         counts = _counts(changes, embedded)
         generation = _publish(writer, job, build_id, head, counts, space_id, ledger)
@@ -217,7 +244,8 @@ def plan(connection: Connection, job: RefreshJob) -> Changes:
     tally = Tally()
     with closing(Ledger()) as ledger, WorkerThread(job.cancel) as worker:
         for listing in job.listings:
-            with closing(_walk(connection, job, listing, ledger, tally, worker)) as found:
+            parsing = OwnParsing(job.workshop, worker)
+            with closing(_walk(connection, job, listing, ledger, tally, parsing)) as found:
                 for document in found:
                     if job.embedder is not None and isinstance(document, PreparedDocument):
                         ledger.add_inputs(
@@ -250,7 +278,7 @@ def _walk(
     listing: Listing,
     ledger: Ledger,
     tally: Tally,
-    worker: WorkerThread,
+    parsing: Parsing,
     before: StagedBefore | None = None,
 ) -> Generator[PreparedDocument | TouchedFile]:
     return walk(
@@ -261,10 +289,17 @@ def _walk(
         ledger,
         tally,
         cancel=job.cancel,
-        worker=worker,
+        parsing=parsing,
         progress=job.progress,
         before=before,
     )
+
+
+def _crew(job: RefreshJob) -> AbstractContextManager[Crew | None]:
+    """The workers of a job; they are started when there is something to do."""
+    if not job.workers:
+        return nullcontext()
+    return Crew(job.workers, job.workshop, job.embedder, job.cancel)
 
 
 def _end_walk(job: RefreshJob, ledger: Ledger) -> None:
@@ -300,17 +335,28 @@ def _batches(
         yield batch
 
 
-def _space(writer: Writer, job: RefreshJob, head: Head) -> tuple[int | None, bool]:
+def _expected(connection: Connection, job: RefreshJob) -> int:
+    """How many documents will be parsed, as far as that is known."""
+    if not job.rules.anew:
+        return 0
+    rows = [listing.row for listing in job.listings]
+    return sum(count_in_scope(connection, row.source_id, EVERYTHING)[0] for row in rows)
+
+
+def _space(writer: Writer, job: RefreshJob, build_id: int, head: Head) -> tuple[int | None, bool]:
     """(space id, whether the head is searched with another one)."""
     embedder = job.embedder
     if job.keeps_space:
         return head.space_id, False
     if embedder is None:
         return None, False
-    found = find_space(writer.connection, embedder.identity)
+    name = embedder.identity
+    if "vectors" in job.layers:
+        name = staged_name(name, build_id)
+    found = find_space(writer.connection, name)
     if found is None:
         with writer.transaction() as connection:
-            space_id = add_space(connection, embedder.identity, embedder.dimensions)
+            space_id = add_space(connection, name, embedder.dimensions)
     else:
         space_id, dimensions = found
         _require_width(writer.connection, embedder, space_id, dimensions)
@@ -332,16 +378,25 @@ def _require_width(
 
 
 def _rebuilt(
-    connection: Connection, head: Head, space_id: int | None, *, is_new_space: bool
+    connection: Connection,
+    head: Head,
+    space_id: int | None,
+    *,
+    is_new_space: bool,
+    layers: frozenset[Layer] = frozenset(),
 ) -> tuple[str, ...]:
     if head.documents == 0:
         return ()
     notes = []
-    if is_new_space:
+    if is_new_space and "vectors" in layers:
+        notes.append(f"vectors: {_ASKED_FOR}")
+    elif is_new_space and is_same_encoding(connection, head.space_id, space_id):
+        notes.append("vectors: those that this embedder made last")
+    elif is_new_space:
         notes.append("vectors: the embedder is another one than the head's")
     if head.space_id is not None and space_id is None:
         notes.append("vectors: none, the index is now lexical only")
-    why = lexical_rebuild(connection, head)
+    why = _ASKED_FOR if "lexical" in layers else lexical_rebuild(connection, head)
     if why:
         notes.append(f"lexical rows: {why}")
     return tuple(notes)
@@ -376,6 +431,7 @@ def _publish(
             progress=job.progress,
             also=also,
             gatekeeper=job.gatekeeper,
+            makes_lexical_anew="lexical" in job.layers,
         )
     except GateError as exc:
         assert job.gatekeeper is not None

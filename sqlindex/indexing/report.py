@@ -13,6 +13,9 @@ from sqlindex.model.gate import GateResult
 from sqlindex.model.packed import packed
 from sqlindex.store.ledger import Ledger
 
+OTHERWISE_MADE = "parser, chunker, embedding input, their options or the token limit changed"
+"""Why a document that is as it was has been parsed again."""
+
 ChangeKind = Literal["added", "changed", "reparsed", "renamed", "removed"]
 
 
@@ -97,13 +100,29 @@ class RefreshReport:
     duration_s: float = 0.0
 
 
+Phase = Literal["read", "embed", "publish", "search", "copy", "measure"]
+_UNITS: Mapping[Phase, str] = {
+    "read": "documents",
+    "embed": "texts",
+    "publish": "steps",
+    "search": "queries",
+    "copy": "pages",
+    "measure": "queries",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Progress:
     """How far a phase is; `total` is None while it is unknown."""
 
-    phase: Literal["read", "embed", "publish", "search", "copy", "measure"]
+    phase: Phase
     done: int
     total: int | None = None
+
+    @property
+    def unit(self) -> str:
+        """What `done` and `total` count, in the plural."""
+        return _UNITS[self.phase]
 
 
 ProgressSink = Callable[[Progress], None]
@@ -135,10 +154,21 @@ def guarded(progress: ProgressSink) -> ProgressSink:
 
 @dataclass(slots=True)
 class Tally:
-    """Counts of a walk over all sources: entries listed, documents unchanged."""
+    """Counts of a walk over all sources: entries listed, documents unchanged.
+
+    Attributes:
+        expected: how many entries there will be, roughly; 0 if nobody knows.
+    """
 
     listed: int = 0
     unchanged: int = 0
+    expected: int = 0
+
+    @property
+    def progress(self) -> Progress:
+        """How far the walk is."""
+        total = self.expected if self.listed <= self.expected else None
+        return Progress("read", self.listed, total or None)
 
 
 def changes_of(
@@ -148,17 +178,19 @@ def changes_of(
     unchanged: int,
     embedding_inputs: int,
     rebuilt: tuple[str, ...],
+    why_reparsed: str = OTHERWISE_MADE,
 ) -> Changes:
     """What a ledger holds, once its renames have been matched.
 
     Args:
         names: of the sources, by source id.
+        why_reparsed: for documents that are as they were.
     """
     counts = ledger.counts()
     notes = rebuilt
     if counts.get("reparsed"):
         notes = (
-            f"chunks of {counts['reparsed']} documents: parser, chunker, embedding input, their options or the token limit changed",
+            f"chunks of {counts['reparsed']} documents: {why_reparsed}",
             *rebuilt,
         )
     sources = sorted(names, key=lambda source_id: names[source_id])

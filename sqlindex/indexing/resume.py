@@ -12,6 +12,7 @@ from sqlindex.chunking.embedding_text import EMBEDDING_INPUT_VERSION
 from sqlindex.errors import BuildChangedError
 from sqlindex.indexing.prepare import Workshop
 from sqlindex.indexing.seen import SeenVersions
+from sqlindex.model.layers import Layer
 from sqlindex.ports import Embedder
 from sqlindex.store.builds import (
     NO_EMBEDDER,
@@ -26,6 +27,12 @@ from sqlindex.store.driver import Connection
 from sqlindex.store.head import Head
 from sqlindex.store.sources import SourceRow
 from sqlindex.store.writer import Writer
+
+REINDEX_SCOPE = "reindex"
+"""What a reindex covers, as it is stored; whatever a refresh is asked for is stored as JSON."""
+
+LAYERS_OF_PLAN = "layers"
+"""Where the plan of a reindex names the layers that are made anew."""
 
 _SOURCE = "source "
 _SHOWN = 60
@@ -119,6 +126,8 @@ def drop_covered(writer: Writer, plan: Mapping[str, str]) -> None:
     """Drop unfinished builds all of whose sources have just been published as a whole."""
     done = {name for name in plan if name.startswith(_SOURCE)}
     for build in unfinished_builds(writer.connection):
+        if build.scope == REINDEX_SCOPE:
+            continue  # it makes anew what a refresh only keeps up
         sources = {name for name in build.plan if name.startswith(_SOURCE)}
         if sources <= done:
             drop_build(writer, build.build_id)
@@ -142,14 +151,21 @@ def plan_of(
     embedder: Embedder | None,
     *,
     allow_bad_vectors: bool,
+    layers: frozenset[Layer] = frozenset(),
 ) -> dict[str, str]:
-    """Everything that shapes a build, by name."""
+    """Everything that shapes a build, by name.
+
+    Args:
+        layers: those that are made anew, of a reindex.
+    """
     plan = _sources_plan(sources)
     plan["embedder"] = NO_EMBEDDER if embedder is None else embedder.identity
     plan["chunks"] = workshop.cuts
     plan["chunker"] = f"{CHUNKER_VERSION}, embedding input {EMBEDDING_INPUT_VERSION}"
     plan["parsers"] = blake2b("\n".join(workshop.readers()).encode(), digest_size=8).hexdigest()
     plan["bad vectors"] = "published without" if allow_bad_vectors else "refused"
+    if layers:
+        plan[LAYERS_OF_PLAN] = ", ".join(sorted(layers))
     return plan
 
 
@@ -174,7 +190,10 @@ def _is_answered(build: UnfinishedBuild, plan: Mapping[str, str]) -> bool:
 def _has_work(build: UnfinishedBuild, plan: Mapping[str, str]) -> bool:
     """Whether a build that fits no more has done something that its owner may want to finish."""
     return (
-        build.documents > 0 or build.plan == plan or build.plan.get("embedder") != plan["embedder"]
+        build.documents > 0
+        or build.plan == plan
+        or build.plan.get("embedder") != plan["embedder"]
+        or build.scope == REINDEX_SCOPE
     )
 
 
@@ -194,10 +213,11 @@ def _changed(build: UnfinishedBuild, plan: Mapping[str, str]) -> BuildChangedErr
             )
         else:
             notes.append(f"{name} was {_short(was)}, is {_short(now)}")
+    what = "reindex" if build.scope == REINDEX_SCOPE else "refresh"
     return BuildChangedError(
-        f"the refresh begun at {build.started_at} was interrupted ({build.documents:,} documents are "
+        f"the {what} begun at {build.started_at} was interrupted ({build.documents:,} documents are "
         f"staged) and cannot go on, since something has changed: {'; '.join(notes)}",
-        hint="undo the change and refresh to finish it, or begin anew with --restart (restart=True), "
+        hint=f"undo the change and {what} to finish it, or begin anew with --restart (restart=True), "
         "which reuses what is still valid",
     )
 

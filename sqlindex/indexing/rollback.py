@@ -18,6 +18,7 @@ from sqlindex.store.restore import (
     space_of_generation,
     stage_restored,
 )
+from sqlindex.store.vectors import is_same_encoding
 from sqlindex.store.writer import Writer
 
 
@@ -97,6 +98,6 @@ def rollback(
         added=counts.added,
         changed=counts.changed,
         removed=counts.removed,
-        is_other_space=head.space_id != space_id,
+        is_other_space=not is_same_encoding(writer.connection, head.space_id, space_id),
         has_vectors=space_id is not None,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from sqlindex.errors import DuplicateError, UsageError
+from sqlindex.filetypes.registry import FileType
 from sqlindex.parsing.code import CodeParser
 from sqlindex.parsing.csv_records import CsvParser
 from sqlindex.parsing.html import HtmlParser
@@ -77,6 +78,24 @@ class ParserRegistry:
             if not (override and parser.id in added)
         ]
         return ParserRegistry([*kept, *added._parser_by_id.values()])
+
+
+class ParserChoice:
+    """Which parser reads a file type; pickled, it is its parsers."""
+
+    def __init__(self, parsers: ParserRegistry) -> None:
+        self._parsers = parsers
+
+    def __call__(self, file_type: FileType) -> Parser:
+        """The parser of a file type, or that of plain text if it is missing and the type allows it.
+
+        Raises:
+            UsageError: there is none.
+        """
+        is_missing = file_type.parser not in self._parsers
+        return self._parsers.parser(
+            "text" if is_missing and file_type.text_fallback else file_type.parser
+        )
 
 
 def builtin_parsers() -> ParserRegistry:

@@ -81,14 +81,20 @@ _DROP_TEXT = "DELETE FROM embedding_text WHERE text_id = ?"
 _FORGET_TEXT = "DELETE FROM unused_text WHERE text_id = ?"
 _USED_SPACES = """
     SELECT space_id FROM generation WHERE is_kept = 1 AND space_id IS NOT NULL
-    UNION SELECT space_id FROM vector_space JOIN build ON json_extract(plan, '$.embedder') = identity
+    UNION SELECT space_id FROM vector_space JOIN build
+      ON identity IN (json_extract(plan, '$.embedder'), json_extract(plan, '$.embedder') || ' (build ' || build_id || ')')
 """
 _REUSE_SPACES = f"DELETE FROM unused_space WHERE space_id IN ({_USED_SPACES})"
 _NOTE_SPACES = f"""
     INSERT OR IGNORE INTO unused_space
     SELECT space_id, :now FROM vector_space WHERE space_id NOT IN ({_USED_SPACES})
 """
-_OLD_SPACES = "SELECT space_id FROM unused_space WHERE since <= :before ORDER BY space_id"
+# Nothing can use a space again that has another in its place, or whose build is gone.
+_OLD_SPACES = """
+    SELECT space_id FROM unused_space LEFT JOIN vector_space USING(space_id)
+    WHERE since <= :before OR identity GLOB '* (build [0-9]*)' OR identity GLOB '* (until generation [0-9]*)'
+    ORDER BY space_id
+"""
 _SPACE_VECTORS = """
     SELECT vector_id FROM vector
     WHERE vector_id BETWEEN (:space_id << 40) AND (:space_id << 40) + 1099511627775 LIMIT :step

@@ -11,6 +11,7 @@ from sqlindex.model.documents import FileStat
 from sqlindex.store.checksum import check8_of_values
 from sqlindex.store.driver import Connection, Row
 from sqlindex.store.links import put_names
+from sqlindex.store.parses import plain_recipe
 from sqlindex.store.scope import Scope, scope_conditions
 from sqlindex.store.sources import StatRow
 
@@ -119,7 +120,10 @@ def _known(row: Row | None) -> KnownDocument | None:
     if row is None:
         return None
     stat = None if row[7] is None else StatRow(FileStat(*row[7:12]), row[12], row[13])
-    return KnownDocument(LiveVersion(*row[:7]), stat)
+    version_id, document_id, parse_id, recipe, *rest = row[:7]
+    return KnownDocument(
+        LiveVersion(version_id, document_id, parse_id, plain_recipe(recipe), *rest), stat
+    )
 
 
 def live_version(connection: Connection, source_id: int, document_id: str) -> LiveVersion | None:

@@ -20,6 +20,7 @@ from sqlindex.store.lexical import (
     insert_rows,
     lexical_rows,
 )
+from sqlindex.store.vectors import take_plain_name
 from sqlindex.store.writer import Writer
 
 _STAGED_BATCH = 200
@@ -281,6 +282,7 @@ def publish(
             },
         )
         assert moved.rowcount == 1
+        take_plain_name(connection, space_id, generation)
         if also is not None:
             also(connection)
         end_build(connection, build_id)

@@ -21,6 +21,7 @@ from sqlindex.errors import (
 from sqlindex.model.history import Generation, ListedDocument
 from sqlindex.store.driver import Connection, Row, Value
 from sqlindex.store.head import read_served
+from sqlindex.store.vectors import plain_identity
 from sqlindex.store.visible import LIVE
 
 MAX_TAG_CHARS = 100
@@ -187,7 +188,8 @@ def read_generation(connection: Connection, number: int) -> Generation:
 
 def _generation(connection: Connection, row: Row) -> Generation:
     tags = connection.execute(_TAGS_OF, {"generation": row[0]}).fetchall()
-    *values, is_kept, is_head = row
+    *values, space, is_kept, is_head = row
+    values += [None if space is None else plain_identity(space)]
     values += [bool(is_kept), bool(is_head), tuple(name for (name,) in tags)]
     return Generation(*values)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlindex.errors import CorruptIndexError
 from sqlindex.model.chunks import ChunkSpan
@@ -16,12 +16,25 @@ from sqlindex.store.checksum import check8_of_values
 from sqlindex.store.driver import Connection, Row
 from sqlindex.store.stored_json import read_rendered, read_texts, write_rendered
 
-_FIND = "SELECT parse_id, chunks FROM parse WHERE content_id = :content_id AND recipe = :recipe"
+_AGAIN = ";again-"
+"""In a stored recipe, before a number: the same parser and cuts gave something else than before."""
+
+_FIND = f"""
+    SELECT parse_id, chunks FROM parse
+    WHERE content_id = :content_id
+      AND (recipe = :recipe OR substr(recipe, 1, length(:recipe) + {len(_AGAIN)}) = :recipe || '{_AGAIN}')
+    ORDER BY parse_id DESC LIMIT 1
+"""
+_NEXT_ID = "SELECT 1 + coalesce(max(parse_id), 0) FROM parse"
+_KEYS = """
+    SELECT t.key FROM chunk c LEFT JOIN embedding_text t USING(text_id) WHERE c.parse_id = ? ORDER BY c.ord
+"""
 _CATALOG = "SELECT title, date, tags FROM parse WHERE parse_id = ?"
 _INSERT = """
     INSERT INTO parse(content_id, recipe, language, title, date, tags, aliases, front_matter, chunks, check8)
     VALUES(:content_id, :recipe, :language, :title, :date, :tags, :aliases, :front_matter, :chunks, :check8)
 """
+_HEAD = ("recipe", "language", "title", "date", "tags", "aliases", "front_matter", "chunks")
 _INSERT_SECTION = "INSERT INTO section VALUES(?, ?, ?, ?, ?, ?, ?, ?)"
 _INSERT_CHUNK = "INSERT INTO chunk VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _INSERT_LINK = "INSERT INTO link VALUES(?, ?, ?, ?, ?, ?, ?, ?)"
@@ -31,6 +44,7 @@ _TEXT_OF_KEY = "SELECT text_id FROM embedding_text WHERE key = ?"
 _PARSE = """
     SELECT recipe, language, title, date, tags, aliases, front_matter, chunks FROM parse WHERE parse_id = ?
 """
+_STORED_RECIPE = "SELECT recipe FROM parse WHERE parse_id = ?"
 _STORED_CHECK = "SELECT check8 FROM parse WHERE parse_id = ?"
 _SECTIONS = """
     SELECT ord, start_char, end_char, level, heading_line, heading_path, kind
@@ -109,7 +123,7 @@ def count_cut_otherwise(connection: Connection, sizes: str) -> int:
 
 
 def find_parse(connection: Connection, content_id: int, recipe: str) -> tuple[int, int] | None:
-    """(parse id, number of chunks) of a content under a recipe, or None."""
+    """(parse id, number of chunks) of a content under a recipe, the one made last; or None."""
     found = connection.execute(_FIND, {"content_id": content_id, "recipe": recipe}).fetchone()
     return None if found is None else (found[0], found[1])
 
@@ -122,6 +136,44 @@ def parse_catalog(
     return title, date, read_texts(tags, f"parse {parse_id}")
 
 
+def plain_recipe(stored: str) -> str:
+    """A stored recipe without what tells it from an earlier parse under the same one."""
+    return stored.partition(_AGAIN)[0]
+
+
+def put_parse_again(
+    connection: Connection,
+    content_id: int,
+    recipe: str,
+    text: str,
+    parsed: ParsedDocument,
+    chunks: Sequence[PreparedChunk],
+) -> int:
+    """Store what a parser has made anew, beside what it had made before; the parse id.
+
+    The stored parse is shared if it is whole and says the same: generations that have it stay as
+    they are.
+    """
+    known = find_parse(connection, content_id, recipe)
+    if known is None:
+        return put_parse(connection, content_id, recipe, text, parsed, chunks)
+    parse_id = known[0]
+    (stored,), (check8,) = (
+        connection.execute(query, (parse_id,)).fetchone()
+        for query in (_STORED_RECIPE, _STORED_CHECK)
+    )
+    rows = _rows(stored, text, parsed, chunks)
+    keys = [key for (key,) in connection.execute(_KEYS, (parse_id,))]
+    if (
+        rows.check8() == check8
+        and keys == [chunk.embedding_key for chunk in chunks]
+        and is_whole_parse(connection, parse_id)
+    ):
+        return parse_id
+    number = connection.execute(_NEXT_ID).fetchone()[0]
+    return put_parse(connection, content_id, f"{recipe}{_AGAIN}{number}", text, parsed, chunks)
+
+
 def put_parse(
     connection: Connection,
     content_id: int,
@@ -131,6 +183,58 @@ def put_parse(
     chunks: Sequence[PreparedChunk],
 ) -> int:
     """Store a parse with its sections, chunks and links; its id."""
+    rows = _rows(recipe, text, parsed, chunks)
+    values = dict(zip(_HEAD, rows.head, strict=True))
+    cursor = connection.execute(
+        _INSERT, {"content_id": content_id, "check8": rows.check8(), **values}
+    )
+    parse_id = cursor.lastrowid
+    assert parse_id is not None
+    connection.executemany(_INSERT_SECTION, [(parse_id, *section) for section in rows.sections])
+    keys = {chunk.embedding_key for chunk in chunks if chunk.embedding_key is not None}
+    connection.executemany(_PUT_TEXT, [(key,) for key in sorted(keys)])
+    text_by_key = {key: connection.execute(_TEXT_OF_KEY, (key,)).fetchone()[0] for key in keys}
+    connection.executemany(
+        _INSERT_CHUNK,
+        [
+            (
+                parse_id,
+                *span,
+                chunk.fingerprint,
+                *ending,
+                None if chunk.embedding_key is None else text_by_key[chunk.embedding_key],
+            )
+            for span, chunk, ending in zip(rows.spans, chunks, rows.endings, strict=True)
+        ],
+    )
+    connection.executemany(_INSERT_LINK, [(parse_id, *link) for link in rows.links])
+    return parse_id
+
+
+class _ParseRows(NamedTuple):
+    """A parse as it is stored: values of its own row, sections, chunks (in three parts), links."""
+
+    head: Row
+    sections: list[Row]
+    spans: list[Row]
+    fingerprints: list[str]
+    endings: list[Row]
+    links: list[Row]
+
+    def check8(self) -> bytes:
+        """The checksum over all of it."""
+        chunks: list[Row] = [
+            (*span, fingerprint, *ending)
+            for span, fingerprint, ending in zip(
+                self.spans, self.fingerprints, self.endings, strict=True
+            )
+        ]
+        return _check8(self.head, self.sections, chunks, self.links)
+
+
+def _rows(
+    recipe: str, text: str, parsed: ParsedDocument, chunks: Sequence[PreparedChunk]
+) -> _ParseRows:
     tags = json.dumps(parsed.tags, ensure_ascii=False)
     aliases = json.dumps(parsed.aliases, ensure_ascii=False)
     sections: list[Row] = [
@@ -159,7 +263,7 @@ def put_parse(
         for ord_, chunk in enumerate(chunks)
     ]
     links = _link_rows(text, parsed.links)
-    head = (
+    head: Row = (
         recipe,
         parsed.language,
         parsed.title,
@@ -173,51 +277,8 @@ def put_parse(
         (chunk.span.cut.value, chunk.span.context, write_rendered(chunk.span.rendered))
         for chunk in chunks
     ]
-    check8 = _check8(
-        head,
-        sections,
-        [
-            (*span, chunk.fingerprint.hex().upper(), *ending)
-            for span, chunk, ending in zip(spans, chunks, endings, strict=True)
-        ],
-        links,
-    )
-    cursor = connection.execute(
-        _INSERT,
-        {
-            "content_id": content_id,
-            "recipe": recipe,
-            "language": parsed.language,
-            "title": parsed.title,
-            "date": parsed.date,
-            "tags": tags,
-            "aliases": aliases,
-            "front_matter": parsed.front_matter,
-            "chunks": len(chunks),
-            "check8": check8,
-        },
-    )
-    parse_id = cursor.lastrowid
-    assert parse_id is not None
-    connection.executemany(_INSERT_SECTION, [(parse_id, *section) for section in sections])
-    keys = {chunk.embedding_key for chunk in chunks if chunk.embedding_key is not None}
-    connection.executemany(_PUT_TEXT, [(key,) for key in sorted(keys)])
-    text_by_key = {key: connection.execute(_TEXT_OF_KEY, (key,)).fetchone()[0] for key in keys}
-    connection.executemany(
-        _INSERT_CHUNK,
-        [
-            (
-                parse_id,
-                *span,
-                chunk.fingerprint,
-                *ending,
-                None if chunk.embedding_key is None else text_by_key[chunk.embedding_key],
-            )
-            for span, chunk, ending in zip(spans, chunks, endings, strict=True)
-        ],
-    )
-    connection.executemany(_INSERT_LINK, [(parse_id, *link) for link in links])
-    return parse_id
+    fingerprints = [chunk.fingerprint.hex().upper() for chunk in chunks]
+    return _ParseRows(head, sections, spans, fingerprints, endings, links)
 
 
 def chunk_place(connection: Connection, parse_id: int, ord_: int) -> ChunkPlace:

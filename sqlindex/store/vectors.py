@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import sys
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -31,6 +32,12 @@ _ADD_SPACE = """
     SELECT 1 + max(coalesce((SELECT max(space_id) FROM vector_space), 0),
       coalesce((SELECT max(space_id) FROM generation), 0)), :identity, :dimensions
 """
+# A space whose vectors are made anew beside those of the same identity is told from it by its name, which
+# is the identity and one of these. Published, it takes the plain name, and the other is until then.
+_STAGED_NAME = "{identity} (build {number})"
+_EARLIER_NAME = "{identity} (until generation {number})"
+_NAMED_APART = re.compile(r"(?s)(.*) \((build|until generation) [0-9]+\)")
+_RENAME = "UPDATE vector_space SET identity = :name WHERE identity = :identity"
 _PUT = "INSERT OR REPLACE INTO vector(vector_id, norm, f32, check8) VALUES(?, ?, ?, ?)"
 _REFUSE = "INSERT OR REPLACE INTO vector_refusal(space_id, text_id, detail) VALUES(?, ?, ?)"
 _FORGIVE = "DELETE FROM vector_refusal WHERE space_id = ? AND text_id = ?"
@@ -108,13 +115,13 @@ _REFUSED_CHUNKS = """
 
 
 def find_space(connection: Connection, identity: str) -> tuple[int, int] | None:
-    """(space id, dimensions) of a document encoding, or None."""
+    """(space id, dimensions) of a document encoding, or None; its latest published vectors."""
     found = connection.execute(_SPACE, {"identity": identity}).fetchone()
     return None if found is None else (found[0], found[1])
 
 
 def space_of(connection: Connection, space_id: int) -> tuple[str, int]:
-    """(identity, dimensions) of a space.
+    """(identity, dimensions) of a space, also of one that has another beside it.
 
     Raises:
         CorruptIndexError: a generation names a space that is not there.
@@ -122,7 +129,37 @@ def space_of(connection: Connection, space_id: int) -> tuple[str, int]:
     found = connection.execute(_SPACE_BY_ID, {"space_id": space_id}).fetchone()
     if found is None:
         raise CorruptIndexError(f"vector space {space_id} is missing", hint="run 'sqlindex repair'")
-    return found[0], found[1]
+    return plain_identity(found[0]), found[1]
+
+
+def plain_identity(name: str) -> str:
+    """The document encoding that a space of that name belongs to."""
+    apart = _NAMED_APART.fullmatch(name)
+    return name if apart is None else apart[1]
+
+
+def is_same_encoding(connection: Connection, one: int | None, other: int | None) -> bool:
+    """Whether two spaces, or None and None, hold vectors of one encoding."""
+    ids = (one, other)
+    found = [connection.execute(_SPACE_BY_ID, {"space_id": i}).fetchone() for i in ids]
+    names = [None if row is None else plain_identity(row[0]) for row in found]
+    return one == other or (names[0] is not None and names[0] == names[1])
+
+
+def staged_name(identity: str, build_id: int) -> str:
+    """The name of the space in which a build makes the vectors of an encoding anew."""
+    return _STAGED_NAME.format(identity=identity, number=build_id)
+
+
+def take_plain_name(connection: Connection, space_id: int | None, generation: int) -> None:
+    """Let a space that a build has made anew be the one of its encoding from that generation on."""
+    found = connection.execute(_SPACE_BY_ID, {"space_id": space_id}).fetchone()
+    apart = None if found is None else _NAMED_APART.fullmatch(found[0])
+    if apart is None or apart[2] != "build":
+        return
+    earlier = _EARLIER_NAME.format(identity=apart[1], number=generation)
+    for identity, name in ((apart[1], earlier), (apart[0], apart[1])):
+        connection.execute(_RENAME, {"identity": identity, "name": name})
 
 
 def has_vectors(connection: Connection, space_id: int) -> bool:

@@ -27,6 +27,7 @@ PAGES = (
     pytest.param("docs/how-to/purge-a-document.md", marks=pytest.mark.req("D-13")),
     pytest.param("docs/how-to/keep-retrieval-and-answers-apart.md", marks=pytest.mark.req("A-35")),
     "docs/how-to/refresh-unattended.md",
+    pytest.param("docs/how-to/reindex-in-bulk.md", marks=pytest.mark.req("A-29", "C-6")),
     "docs/how-to/run-offline.md",
     pytest.param("docs/how-to/serve-embeddings.md", marks=pytest.mark.req("C-14")),
     pytest.param("docs/how-to/use-an-embedding-service.md", marks=pytest.mark.req("C-13", "C-17")),

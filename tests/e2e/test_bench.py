@@ -89,6 +89,15 @@ def test_the_search_benchmark_measures_modes_and_floors() -> None:
     assert figures["search.lexical.p50"]["baseline"] == figures["search.floor.match"]["value"]
 
 
+@pytest.mark.req("C-6")
+def test_the_reindex_benchmark_kills_one_and_finds_nothing_lost() -> None:
+    figures = figures_of("reindex", "--n", "400")
+    assert_no_violations(figures)
+    assert figures["reindex.embedded_twice"]["holds"]
+    assert figures["reindex.peak_of_all"]["value"] > 0
+    assert figures["reindex.parse.two_workers_to_one"]["baseline"] > 0
+
+
 def test_without_data_a_benchmark_says_what_to_set(tmp_path: Path) -> None:
     done = run_bench("index", "--n", "1", SQLINDEX_DATA=str(tmp_path))
     assert done.returncode == 2

@@ -312,6 +312,12 @@ def discard(index: Index, _: Path) -> None:
         index.discard()
 
 
+def reindex(index: Index, _: Path) -> None:
+    """Make every layer anew, of files that have changed."""
+    index.reindex()
+
+
+REINDEX = register("reindex", first_refresh, reindex)
 GATE_MISSED = register("gate-missed", golden_refresh, refuse)
 GATE_MISSED_STAGED = register("gate-missed-staged", golden_refresh, refuse, config=STAGED_STEPS)
 PUBLISH = register("publish-force", gated_refresh, publish)
