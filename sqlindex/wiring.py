@@ -92,10 +92,10 @@ class Wiring:
             # A forked child loads its own: the model's threads do not survive a fork.
             key = (name, os.getpid())
             if self._own_embedder is None or self._own_embedder[0] != key:
-                from sqlindex.embedding.minilm import MiniLMEmbedder
+                from sqlindex.embedding.local import LocalEmbedder
                 from sqlindex.embedding.staged import require_staged
 
-                self._own_embedder = (key, MiniLMEmbedder(require_staged(name)))
+                self._own_embedder = (key, LocalEmbedder(require_staged(name)))
             return self._own_embedder[1]
 
     def close(self) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from sqlindex.embedding.minilm_graph import GRAPH_VERSION, external_locations
+from sqlindex.embedding.bert_graph import GRAPH_VERSION, external_locations
 from sqlindex.embedding.models import KNOWN_MODELS, TOKENIZER, KnownModel, known_model
 from sqlindex.errors import ModelFilesError, ModelNotInstalledError
 

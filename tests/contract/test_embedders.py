@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sqlindex.embedding.minilm import MiniLMEmbedder
+from sqlindex.embedding.local import LocalEmbedder
 from sqlindex.embedding.staged import find_staged
 from sqlindex.ports import Embedder
 from sqlindex.testing import HashingEmbedder
@@ -30,7 +30,7 @@ def embedder(request: pytest.FixtureRequest) -> Embedder:
     staged = find_staged("minilm")
     if staged is None:
         pytest.skip("minilm is not installed: sqlindex model install minilm")
-    return MiniLMEmbedder(staged)
+    return LocalEmbedder(staged)
 
 
 @pytest.mark.req("A-26")

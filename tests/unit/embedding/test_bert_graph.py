@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sqlindex.embedding.minilm_graph import external_locations, write_graph
+from sqlindex.embedding.bert_graph import external_locations, write_graph
 from sqlindex.embedding.onnx_session import OnnxEncoder
 from sqlindex.errors import ModelFilesError
 from tests.unit.embedding.bert_reference import sentence_vector

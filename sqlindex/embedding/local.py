@@ -1,4 +1,4 @@
-"""The MiniLM embedder: English sentence vectors on the CPU, from staged files, offline."""
+"""The embedder of local models: sentence vectors on the CPU, from staged files, offline."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ NORM_TOLERANCE = 1e-3
 _MAX_DEFAULT_THREADS = 8
 
 
-class MiniLMEmbedder:
-    """Embeds texts with a staged MiniLM; implements `Embedder` and `TokenLimited`.
+class LocalEmbedder:
+    """Embeds texts with a staged model; implements `Embedder` and `TokenLimited`.
 
     Making one costs nothing: the model is loaded by the first text, and a load that failed is
     tried again by the next. Texts run one by one without padding, so a vector is the same bits
@@ -54,9 +54,9 @@ class MiniLMEmbedder:
         self._query_slots = threading.BoundedSemaphore(self._threads)
         self._identity = ""
 
-    def __reduce__(self) -> tuple[Callable[[], MiniLMEmbedder], tuple[()]]:
+    def __reduce__(self) -> tuple[Callable[[], LocalEmbedder], tuple[()]]:
         """Pickled, it is its files and threads; the model is loaded anew where it is used."""
-        return partial(MiniLMEmbedder, self._staged, threads=self._threads), ()
+        return partial(LocalEmbedder, self._staged, threads=self._threads), ()
 
     @property
     def identity(self) -> str:
