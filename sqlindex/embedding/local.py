@@ -11,7 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sqlindex.embedding.onnx_session import OnnxEncoder, onnxruntime_release
-from sqlindex.embedding.staged import DTYPE, StagedModel
+from sqlindex.embedding.recipes import recipe_of
+from sqlindex.embedding.staged import StagedModel
 from sqlindex.errors import BadVectorError, EmbedderError, ModelFilesError, OptionalDependencyError
 from sqlindex.ports import OverLongPolicy
 
@@ -71,8 +72,8 @@ class LocalEmbedder:
                 f"{model.repository}@{model.revision}",
                 f"onnxruntime {onnxruntime_release()}",
                 "cpu",
-                DTYPE,
-                "mean",
+                model.dtype,
+                recipe_of(model).pooling,
                 "l2",
                 f"truncate {model.token_limit}",
                 "no prefix",

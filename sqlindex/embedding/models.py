@@ -8,12 +8,20 @@ inside; losing one means editing one line here.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
 from sqlindex.errors import UnknownModelError
 
 CHECKPOINT = "model.safetensors"
 TOKENIZER = "tokenizer.json"
+
+Family = Literal["bert"]
+"""Which files a model has upstream and how its graph is built; see `recipes`."""
+Dtype = Literal["fp32", "rq8"]
+"""rq8 is 8-bit integers with a scale for each row; see `row_int8`."""
+Precision = Literal["fp32", "int8"]
+"""What users call the types."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +53,10 @@ class KnownModel:
         files: every upstream file that staging needs.
         dimensions: width of a vector.
         token_limit: most tokens of one text, special tokens included.
+        family: how its graph is built.
+        dtype: of the weights and of what is computed with them.
         attention_heads: per layer; checkpoints do not say.
+        variant_of: the model whose files this one shares, in another type.
         carriers: packages with the same bytes, tried in this order.
         languages: what it is good for, in words.
         license: of the weights.
@@ -57,7 +68,10 @@ class KnownModel:
     files: tuple[PinnedFile, ...]
     dimensions: int
     token_limit: int
-    attention_heads: int
+    family: Family = "bert"
+    dtype: Dtype = "fp32"
+    attention_heads: int = 0
+    variant_of: str = ""
     carriers: tuple[Carrier, ...] = ()
     languages: str = ""
     license: str = ""
@@ -66,6 +80,11 @@ class KnownModel:
     def short_revision(self) -> str:
         """The first eight digits of the revision, for folder names."""
         return self.revision[:8]
+
+    @property
+    def precision(self) -> Precision:
+        """What users call the type of its linear layers."""
+        return "int8" if self.dtype.endswith("rq8") else "fp32"
 
 
 MINILM = KnownModel(
@@ -103,18 +122,32 @@ MINILM = KnownModel(
     license="Apache-2.0",
 )
 
-KNOWN_MODELS: dict[str, KnownModel] = {model.name: model for model in (MINILM,)}
+MINILM_INT8 = replace(MINILM, name="minilm-int8", dtype="rq8", variant_of="minilm")
+
+KNOWN_MODELS: dict[str, KnownModel] = {model.name: model for model in (MINILM, MINILM_INT8)}
 
 
-def known_model(name: str) -> KnownModel:
+def known_model(name: str, precision: Precision | None = None) -> KnownModel:
     """The model of that name.
+
+    Args:
+        precision: the variant of the model in that type, whose name may be another.
 
     Raises:
         UnknownModelError: there is none.
     """
     try:
-        return KNOWN_MODELS[name]
+        model = KNOWN_MODELS[name]
     except KeyError:
         raise UnknownModelError(
             f"no model is called {name!r}", hint=f"known models: {', '.join(KNOWN_MODELS)}"
         ) from None
+    if precision in (None, model.precision):
+        return model
+    base = model.variant_of or model.name
+    for other in KNOWN_MODELS.values():
+        if other.precision == precision and base in (other.name, other.variant_of):
+            return other
+    raise UnknownModelError(
+        f"model {name} is not known in {precision}", hint=f"it comes in {model.precision}"
+    )

@@ -20,6 +20,16 @@ from tests.unit.embedding.bert_reference import REFERENCE_PATH, REFERENCE_TEXTS
 pytestmark = pytest.mark.model
 
 _IMPORT_ROOT = Path(sqlindex.embedding.__file__).parents[2]
+_PARAGRAPHS = """
+The write-ahead log lets readers go on while one writer appends; a checkpoint copies its pages back.
+Heat capacity is the energy that raises the temperature of a body by one degree.
+How do I declare an optional query parameter with a default value?
+In 1969 the first message between two computers of the network ended after two letters.
+A tenant may reduce the rent for as long as the flat has a defect that limits its use.
+def read(path):\\n    with open(path, encoding="utf-8") as file:\\n        return file.read()
+She sold the bakery, moved to the coast and learned to sail at the age of seventy.
+Vaccines train the immune system to know a pathogen before it meets the real one.
+"""
 _EMBED_ONE_QUERY = """
 import sys
 from sqlindex.embedding.local import LocalEmbedder
@@ -98,6 +108,24 @@ def test_vectors_are_the_same_bits_alone_in_batches_and_in_threads(
     for threads in (1, 4):
         vectors = LocalEmbedder(staged, threads=threads).embed_documents(texts)
         assert vectors.tobytes() == alone.tobytes()
+
+
+@pytest.mark.req("A-28")
+def test_the_8_bit_variant_is_near_and_as_independent_of_its_batch(
+    embedder: LocalEmbedder,
+) -> None:
+    staged_int8 = find_staged("minilm-int8")
+    if staged_int8 is None:
+        pytest.skip("it is not installed: sqlindex model install minilm --dtype int8")
+    texts = [line for line in _PARAGRAPHS.splitlines() if line]
+    alone = LocalEmbedder(staged_int8, threads=1)
+    vectors = np.stack([alone.embed_query(text) for text in texts])
+    cosines = (vectors * embedder.embed_documents(texts)).sum(axis=1)
+    assert cosines.mean() >= 0.995
+    assert cosines.min() >= 0.99
+    assert LocalEmbedder(staged_int8, threads=3).embed_documents(texts).tobytes() == (
+        vectors.tobytes()
+    )
 
 
 def _environment(home: Path, staged: StagedModel) -> dict[str, str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sqlindex.embedding.models import KnownModel
+from sqlindex.embedding.models import KNOWN_MODELS, KnownModel
 from sqlindex.embedding.staged import (
     StagedModel,
     default_models_dir,
@@ -59,14 +59,16 @@ def test_the_environment_names_the_folder(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_every_known_model_is_listed_with_its_state(tmp_path: Path) -> None:
-    (absent,) = list_models(tmp_path)
-    assert (absent.model.name, absent.staged, absent.problem) == ("minilm", None, "")
-    folder = staged_folder(absent.model, tmp_path)
+    absent = list_models(tmp_path)
+    assert [state.model for state in absent] == list(KNOWN_MODELS.values())
+    assert all((state.staged, state.problem) == (None, "") for state in absent)
+    folder = staged_folder(absent[0].model, tmp_path)
     folder.mkdir()
     (folder / "manifest.json").write_text("{}")
-    (damaged,) = list_models(tmp_path)
+    damaged, *others = list_models(tmp_path)
     assert damaged.staged is None
     assert "manifest.json" in damaged.problem
+    assert not any(state.problem for state in others)
 
 
 @pytest.mark.parametrize("name", ["encoder.onnx", "encoder.onnx.data", "tokenizer.json"])

@@ -1,0 +1,50 @@
+"""How each family of models becomes a staged folder: the files that every embedder loads alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlindex.embedding import bert_graph
+from sqlindex.embedding.models import CHECKPOINT, TOKENIZER, Family, KnownModel
+from sqlindex.embedding.safetensors import read_float32_tensors
+
+ENCODER = "encoder.onnx"
+ENCODER_DATA = "encoder.onnx.data"
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How a family is staged.
+
+    Attributes:
+        graph_version: of the graph's builder; part of the identity.
+        pooling: how the tokens of a text become one vector; part of the identity.
+        build: writes encoder, matrices and tokenizer into the second folder from the pinned
+            files in the first, which it may move.
+    """
+
+    graph_version: int
+    pooling: str
+    build: Callable[[KnownModel, Path, Path], None]
+
+
+def recipe_of(model: KnownModel) -> Recipe:
+    """The recipe of the model's family."""
+    return _RECIPE_BY_FAMILY[model.family]
+
+
+def _build_bert(model: KnownModel, obtained: Path, made: Path) -> None:
+    bert_graph.write_bert_graph(
+        read_float32_tensors(obtained / CHECKPOINT),
+        attention_heads=model.attention_heads,
+        encoder_path=made / ENCODER,
+        is_int8=model.precision == "int8",
+    )
+    (obtained / TOKENIZER).replace(made / TOKENIZER)
+
+
+_RECIPE_BY_FAMILY: dict[Family, Recipe] = {
+    "bert": Recipe(bert_graph.GRAPH_VERSION, "mean", _build_bert),
+}
