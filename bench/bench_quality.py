@@ -47,7 +47,7 @@ def on_save(n: int | None) -> None:
 
 def _runs_of_sets(n: int | None) -> Iterator[tuple[str, Runs]]:
     embedder = LocalEmbedder(require_staged("minilm"))
-    inputs = (n, embedder.identity, CONFIGURATIONS, MEASURES, code_digest())
+    inputs = (n, embedder.query_identity, CONFIGURATIONS, MEASURES, code_digest())
     try:
         for one in judged_sets():
             print(f"{one.name} …", file=sys.stderr, flush=True)

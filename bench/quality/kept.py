@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from bench.machine import ROOT, versions
 from bench.quality.sets import JudgedSet
 from sqlindex.evaluation.report import EvalReport
-from sqlindex.ports import Embedder
+from sqlindex.ports import Embedder, query_identity_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -82,7 +82,7 @@ class KeptQueryVectors:
         import numpy as np
 
         self._embedder = embedder
-        mark = sha256(embedder.identity.encode()).hexdigest()[:16]
+        mark = sha256(query_identity_of(embedder).encode()).hexdigest()[:16]
         self._path = cache_folder() / f"{name}-queries-{mark}.npz"
         self._is_new = False
         self._vectors: dict[str, npt.NDArray[np.float32]] = {}

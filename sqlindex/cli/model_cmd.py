@@ -94,8 +94,9 @@ def list_(as_json: bool) -> None:
 @click.argument("name")
 @json_option
 def verify(name: str, as_json: bool) -> None:
-    """Hash every staged file of model NAME again."""
-    from sqlindex.embedding.staged import require_staged, verify_model
+    """Hash every staged file of model NAME again, and embed a few texts whose vectors are known."""
+    from sqlindex.embedding.staged import require_staged
+    from sqlindex.embedding.verification import verify_model
 
     staged = require_staged(name)
     verify_model(staged)

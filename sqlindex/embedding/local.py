@@ -28,7 +28,7 @@ _MAX_DEFAULT_THREADS = 8
 
 
 class LocalEmbedder:
-    """Embeds texts with a staged model; implements `Embedder` and `TokenLimited`.
+    """Embeds texts with a staged model; implements `Embedder`, `QueryEncoding` and `TokenLimited`.
 
     Making one costs nothing: the model is loaded by the first text, and a load that failed is
     tried again by the next. Texts run one by one without padding, so a vector is the same bits
@@ -61,7 +61,8 @@ class LocalEmbedder:
 
     @property
     def identity(self) -> str:
-        """What shapes a vector: model, runtime, device, type, pooling, norm, limit, versions.
+        """What shapes a document's vector: model, runtime, device, type, pooling, norm, limit,
+        document prefix, versions.
 
         Raises:
             OptionalDependencyError: onnxruntime is missing.
@@ -76,12 +77,24 @@ class LocalEmbedder:
                 recipe_of(model).pooling,
                 "l2",
                 f"truncate {model.token_limit}",
-                "no prefix",
+                f"prefix {model.document_prefix!r}" if model.document_prefix else "no prefix",
                 f"graph {self._staged.graph_version}",
                 f"adapter {ADAPTER_VERSION}",
             )
             self._identity = "|".join(parts)
         return self._identity
+
+    @property
+    def query_identity(self) -> str:
+        """The identity, and the prefix of queries where it is another.
+
+        Raises:
+            OptionalDependencyError: onnxruntime is missing.
+        """
+        model = self._staged.model
+        if model.query_prefix == model.document_prefix:
+            return self.identity
+        return f"{self.identity}|query prefix {model.query_prefix!r}"
 
     @property
     def dimensions(self) -> int:
@@ -118,9 +131,10 @@ class LocalEmbedder:
             import numpy as np
 
             vectors = np.empty((len(texts), self.dimensions), np.float32)
+            prefix = self._staged.model.document_prefix
 
             def embed(row: int) -> None:
-                vectors[row] = self._embed(loaded, texts[row])
+                vectors[row] = self._embed(loaded, prefix + texts[row])
 
             futures = [loaded.executor.submit(embed, row) for row in range(len(texts))]
             try:
@@ -144,15 +158,16 @@ class LocalEmbedder:
         with self._call():
             loaded = self._load()
             with self._query_slots:
-                return self._embed(loaded, text).copy()
+                return self._embed(loaded, self._staged.model.query_prefix + text).copy()
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        """Tokens of each text without any limit, special tokens included."""
+        """Tokens of each text as a document, without any limit, prefix and special tokens included."""
         if isinstance(texts, str):
             raise ValueError("texts must be a sequence of texts, not one text")
         with self._call():
             loaded = self._load()
-            return [len(loaded.token_ids(text)) for text in texts]
+            prefix = self._staged.model.document_prefix
+            return [len(loaded.token_ids(prefix + text)) for text in texts]
 
     def close(self) -> None:
         """Wait for running calls and free the model; later calls fail. Closing twice is fine."""

@@ -56,6 +56,8 @@ class KnownModel:
         family: how its graph is built.
         dtype: of the weights and of what is computed with them.
         attention_heads: per layer; checkpoints do not say.
+        document_prefix: put before every document's text; shapes stored vectors.
+        query_prefix: put before every query's text; shapes no stored vector.
         variant_of: the model whose files this one shares, in another type.
         carriers: packages with the same bytes, tried in this order.
         languages: what it is good for, in words.
@@ -71,6 +73,8 @@ class KnownModel:
     family: Family = "bert"
     dtype: Dtype = "fp32"
     attention_heads: int = 0
+    document_prefix: str = ""
+    query_prefix: str = ""
     variant_of: str = ""
     carriers: tuple[Carrier, ...] = ()
     languages: str = ""

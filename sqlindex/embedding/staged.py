@@ -2,7 +2,7 @@
 
 A staged folder holds the graph, its matrices, the tokenizer and a manifest with size, time and
 SHA-256 of each. Opening compares sizes and times and hashes only the small files; a file whose
-time changed (a copied cache) is hashed in full. `verify_model` always hashes everything.
+time changed (a copied cache) is hashed in full. `verify_files` always hashes everything.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def find_staged_model(model: KnownModel, models_dir: Path | None = None) -> Stag
     return StagedModel(model, folder, origin, recipe_of(model).graph_version)
 
 
-def verify_model(staged: StagedModel) -> None:
+def verify_files(staged: StagedModel) -> None:
     """Hash every file again and look where the graph points: reads about 90 MB.
 
     Raises:

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from sqlindex import Index
 from sqlindex.embedding.local import LocalEmbedder
 from sqlindex.embedding.onnx_session import OnnxEncoder
 from sqlindex.embedding.staged import StagedModel
@@ -24,7 +25,7 @@ from sqlindex.errors import (
     ModelFilesError,
     OptionalDependencyError,
 )
-from sqlindex.ports import Embedder, TokenLimited
+from sqlindex.ports import Embedder, QueryEncoding, TokenLimited, query_identity_of
 from tests.unit.embedding.bert_reference import sentence_vector
 from tests.unit.embedding.tiny_model import (
     HEADS,
@@ -81,9 +82,49 @@ def test_the_identity_names_all_that_shapes_a_vector_and_nothing_else(
     assert LocalEmbedder(staged, threads=4).identity == embedder.identity
 
 
+@pytest.mark.req("A-26")
+def test_a_document_prefix_is_part_of_the_identity_and_a_query_prefix_of_the_queries_only(
+    staged: StagedModel,
+) -> None:
+    def embedder(document: str, query: str) -> LocalEmbedder:
+        model = replace(staged.model, document_prefix=document, query_prefix=query)
+        return LocalEmbedder(replace(staged, model=model))
+
+    plain, passages = embedder("", ""), embedder("word1 ", "")
+    both = embedder("word1 ", "word2 ")
+    assert plain.identity != passages.identity == both.identity
+    assert "prefix 'word1 '" in both.identity
+    identities = [query_identity_of(one) for one in (plain, passages, both)]
+    assert len(set(identities)) == 3
+    assert identities[0] == plain.identity
+    expected = plain.embed_documents(["word1 word7", "word2 word7"])
+    assert both.embed_documents(["word7"])[0].tobytes() == expected[0].tobytes()
+    assert both.embed_query("word7").tobytes() == expected[1].tobytes()
+    assert both.count_tokens(["word7"]) == plain.count_tokens(["word1 word7"])
+
+
+@pytest.mark.req("A-26")
+def test_another_query_prefix_embeds_no_document_again(staged: StagedModel, tmp_path: Path) -> None:
+    (tmp_path / "documents").mkdir()
+    (tmp_path / "documents" / "one.txt").write_text("word1 word2 word3", encoding="utf-8")
+
+    def refreshed(query_prefix: str) -> int:
+        model = replace(staged.model, document_prefix="word1 ", query_prefix=query_prefix)
+        embedder = LocalEmbedder(replace(staged, model=model))
+        with Index.open(tmp_path / "index.db", create=True, embedder=embedder) as index:
+            if not index.status().sources:
+                index.add_source(tmp_path / "documents")
+            embedded = index.refresh().embedded
+            assert index.check() == []
+        return embedded
+
+    assert [refreshed("word2 "), refreshed("word3 ")] == [1, 0]
+
+
 def test_it_is_an_embedder_that_tells_its_limit(staged: StagedModel) -> None:
     embedder = LocalEmbedder(staged)
     assert isinstance(embedder, Embedder)
+    assert isinstance(embedder, QueryEncoding)
     assert isinstance(embedder, TokenLimited)
     assert embedder.over_long_policy == "truncate"
     assert embedder.token_limit == POSITIONS

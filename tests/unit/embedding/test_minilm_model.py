@@ -14,7 +14,8 @@ import pytest
 
 import sqlindex.embedding
 from sqlindex.embedding.local import LocalEmbedder
-from sqlindex.embedding.staged import StagedModel, find_staged, verify_model
+from sqlindex.embedding.staged import StagedModel, find_staged
+from sqlindex.embedding.verification import verify_model
 from tests.unit.embedding.bert_reference import REFERENCE_PATH, REFERENCE_TEXTS
 
 pytestmark = pytest.mark.model
@@ -55,7 +56,7 @@ def embedder(staged: StagedModel) -> LocalEmbedder:
 
 
 @pytest.mark.req("A-28")
-def test_staged_files_are_whole(staged: StagedModel) -> None:
+def test_staged_files_are_whole_and_give_the_known_vectors(staged: StagedModel) -> None:
     verify_model(staged)
 
 

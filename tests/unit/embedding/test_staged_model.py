@@ -18,7 +18,7 @@ from sqlindex.embedding.staged import (
     list_models,
     require_staged,
     staged_folder,
-    verify_model,
+    verify_files,
 )
 from sqlindex.embedding.staging import stage_model
 from sqlindex.errors import ModelFilesError, ModelNotInstalledError, UnknownModelError
@@ -117,7 +117,7 @@ def test_changed_bytes_with_the_old_time_are_noticed_by_verifying(
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert _find(staged) == staged
     with pytest.raises(ModelFilesError, match="other bytes"):
-        verify_model(staged)
+        verify_files(staged)
 
 
 @pytest.mark.parametrize(
@@ -157,4 +157,4 @@ def test_a_graph_that_points_outside_its_folder_is_refused(staged: StagedModel) 
     manifest["files"]["encoder.onnx"]["sha256"] = hashlib.sha256(outside).hexdigest()
     path.write_text(json.dumps(manifest))
     with pytest.raises(ModelFilesError, match="outside its folder"):
-        verify_model(staged)
+        verify_files(staged)
