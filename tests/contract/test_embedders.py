@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from sqlindex.embedding.local import LocalEmbedder
+from sqlindex.embedding.models import KNOWN_MODELS
 from sqlindex.embedding.staged import find_staged
 from sqlindex.ports import Embedder
 from sqlindex.testing import HashingEmbedder
@@ -22,14 +23,14 @@ TEXTS = [
 
 @pytest.fixture(
     scope="module",
-    params=["hashing", pytest.param("minilm", marks=pytest.mark.model)],
+    params=["hashing", *(pytest.param(name, marks=pytest.mark.model) for name in KNOWN_MODELS)],
 )
 def embedder(request: pytest.FixtureRequest) -> Embedder:
     if request.param == "hashing":
         return HashingEmbedder()
-    staged = find_staged("minilm")
+    staged = find_staged(request.param)
     if staged is None:
-        pytest.skip("minilm is not installed: sqlindex model install minilm")
+        pytest.skip(f"it is not installed: sqlindex model install {request.param}")
     return LocalEmbedder(staged)
 
 
