@@ -69,6 +69,7 @@ class KnownModel:
         is_on_hub: whether the repository has the pinned files.
         carriers: packages with the same bytes, tried in this order.
         languages: what it is good for, in words.
+        is_multilingual: whether it was made for more than English.
         license: of the weights.
     """
 
@@ -87,6 +88,7 @@ class KnownModel:
     is_on_hub: bool = True
     carriers: tuple[Carrier, ...] = ()
     languages: str = ""
+    is_multilingual: bool = False
     license: str = ""
 
     @property
@@ -160,6 +162,7 @@ E5_SMALL = KnownModel(
         ),
     ),
     languages="multilingual: about 100 languages, also across languages",
+    is_multilingual=True,
     license="MIT",
 )
 
@@ -190,6 +193,7 @@ USE = KnownModel(
         ),
     ),
     languages="multilingual: 16 languages, also across languages",
+    is_multilingual=True,
     license="Apache-2.0",
 )
 
