@@ -13,7 +13,7 @@ from bench.figures import Figure
 from bench.machine import ROOT
 from bench.rules import JUDGED as RULES
 from bench.rules import write_rules
-from sqlindex.embedding.minilm import MiniLMEmbedder
+from sqlindex.embedding.local import LocalEmbedder
 from sqlindex.embedding.staged import require_staged
 from sqlindex.evaluation.evaluate import evaluate
 from sqlindex.evaluation.options import EvalOptions
@@ -74,7 +74,7 @@ _RULE_CLASSES = {
 
 def run(n: int | None) -> Iterator[Figure]:
     """Measure all of it; the scale up to `n` chunks, 100,000 by default."""
-    embedder = MiniLMEmbedder(require_staged("minilm"))
+    embedder = LocalEmbedder(require_staged("minilm"))
     try:
         yield from _knowledge(embedder)
         yield from _scale([size for size in SIZES if size <= (n or SIZES[-1])])

@@ -9,7 +9,7 @@ from bench.figures import Figure, aligned, reported
 from bench.quality import golden
 from bench.quality.kept import KeptQueryVectors, Runs, code_digest, kept_runs
 from bench.quality.sets import JudgedSet, judged_sets
-from sqlindex.embedding.minilm import MiniLMEmbedder
+from sqlindex.embedding.local import LocalEmbedder
 from sqlindex.embedding.staged import require_staged
 from sqlindex.evaluation.configurations import DEFAULT_CONFIGURATION
 from sqlindex.evaluation.evaluate import evaluate
@@ -46,8 +46,8 @@ def on_save(n: int | None) -> None:
 
 
 def _runs_of_sets(n: int | None) -> Iterator[tuple[str, Runs]]:
-    embedder = MiniLMEmbedder(require_staged("minilm"))
-    inputs = (n, embedder.identity, CONFIGURATIONS, MEASURES, code_digest())
+    embedder = LocalEmbedder(require_staged("minilm"))
+    inputs = (n, embedder.query_identity, CONFIGURATIONS, MEASURES, code_digest())
     try:
         for one in judged_sets():
             print(f"{one.name} …", file=sys.stderr, flush=True)

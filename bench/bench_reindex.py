@@ -254,10 +254,10 @@ def _child(task: str, path: str, log: str, workers: str) -> None:
 
     embedder: Embedder | None = Logging(Path(log))
     if task.endswith("model"):
-        from sqlindex.embedding.minilm import MiniLMEmbedder
+        from sqlindex.embedding.local import LocalEmbedder
         from sqlindex.embedding.staged import require_staged
 
-        embedder = MiniLMEmbedder(require_staged(MODEL))
+        embedder = LocalEmbedder(require_staged(MODEL))
     begun: dict[Phase, float] = {}
     ended: dict[Phase, float] = {}
 

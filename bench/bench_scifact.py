@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from bench.data import data_folder
 from bench.figures import Figure, at_most, reported
 from bench.independent import semantic_ndcg
-from sqlindex.embedding.minilm import MiniLMEmbedder
+from sqlindex.embedding.local import LocalEmbedder
 from sqlindex.embedding.staged import require_staged
 from sqlindex.evaluation.beir import read_collection
 from sqlindex.evaluation.collection_index import default_index_path
@@ -25,7 +25,7 @@ def run(n: int | None) -> Iterator[Figure]:
     minutes, later ones embed nothing.
     """
     folder = data_folder(COLLECTION)
-    embedder = MiniLMEmbedder(require_staged("minilm"))
+    embedder = LocalEmbedder(require_staged("minilm"))
     try:
         report = evaluate(folder, embedder=embedder, options=EvalOptions(limit_queries=n))
         collection = read_collection(folder)

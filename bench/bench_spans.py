@@ -12,7 +12,7 @@ from bench.data import data_folder
 from bench.figures import Figure, at_most, reported
 from bench.independent import best_cosines
 from sqlindex.config import ChunkConfig, IndexConfig
-from sqlindex.embedding.minilm import MiniLMEmbedder
+from sqlindex.embedding.local import LocalEmbedder
 from sqlindex.embedding.staged import require_staged
 from sqlindex.index import Index
 from sqlindex.model.requests import Mode
@@ -47,7 +47,7 @@ def run(n: int | None) -> Iterator[Figure]:
     folder = data_folder("span-eval")
     questions = read_questions(folder)[:n]
     texts = {name: read_text(folder / name) for name in {question.file for question in questions}}
-    embedder = MiniLMEmbedder(require_staged("minilm"))
+    embedder = LocalEmbedder(require_staged("minilm"))
     try:
         with tempfile.TemporaryDirectory(prefix="sqlindex-bench-") as base:
             yield from _measure(Path(base).resolve(), questions, texts, embedder)

@@ -10,6 +10,7 @@ from typing import Any
 from bench.about import ABOUT, HEAD
 from bench.earlier_page import earlier_page
 from bench.machine import RESULTS, ROOT
+from bench.models_page import models_page
 from bench.peers.table import peer_tables
 from bench.plots import plots
 from bench.quality.table import quality_table
@@ -17,6 +18,9 @@ from bench.quality.table import quality_table
 REFERENCE = ROOT / "docs" / "reference"
 PAGE = "benchmarks.md"
 EARLIER = "earlier-systems.md"
+MODELS = "models.md"
+_OWN_PAGES = ("earlier", "models")
+"""Benchmarks whose results are on a page of their own."""
 PLOTS = "plots"
 
 
@@ -37,10 +41,13 @@ def page_files() -> dict[str, str]:
         (path, json.loads(path.read_text(encoding="utf-8"))) for path in RESULTS.glob("*.json")
     ]
     files: dict[str, str] = {}
-    for at, (_, result) in enumerate(results):
-        if result["benchmark"] == "earlier":
-            files[EARLIER] = earlier_page(results.pop(at)[1])
-            break
+    of_own_page = {
+        result["benchmark"]: result for _, result in results if result["benchmark"] in _OWN_PAGES
+    }
+    results = [pair for pair in results if pair[1]["benchmark"] not in _OWN_PAGES]
+    if "earlier" in of_own_page:
+        files[EARLIER] = earlier_page(of_own_page["earlier"])
+    files[MODELS] = models_page(of_own_page.get("models"))
     order = list(ABOUT)
     results.sort(key=lambda pair: (order.index(pair[1]["benchmark"]), pair[0].name))
     sections = [HEAD]

@@ -24,13 +24,15 @@ class Benchmark:
 
     It may have a `render` of its own, and `on_save(n)` for what is saved besides the figures.
 
-    With `has_peers`, `run` takes `quick` and `only` (names of peers), too.
+    With `has_peers`, `run` takes `quick` and `only` (names of peers), too; with `has_models`, `models` and
+    `sets` (names).
     """
 
     module: str
     n_means: str
     summary: str
     has_peers: bool = False
+    has_models: bool = False
 
 
 BENCHMARKS = {
@@ -64,6 +66,12 @@ BENCHMARKS = {
     "quality": Benchmark(
         "bench.bench_quality", "queries", "every judged set in every mode, beside saved values"
     ),
+    "models": Benchmark(
+        "bench.bench_models",
+        "queries",
+        "each installed model on sets in several languages",
+        has_models=True,
+    ),
     "earlier": Benchmark(
         "bench.bench_earlier", "chunks", "what earlier systems published, measured here"
     ),
@@ -88,6 +96,10 @@ def main(arguments: Sequence[str]) -> int:
         run = partial(run, quick=options.quick, only=options.peer)
     elif options.quick or options.peer:
         parser.error("--quick and --peer are options of the benchmark peers")
+    if benchmark.has_models:
+        run = partial(run, models=options.model, sets=options.set)
+    elif options.model or options.set:
+        parser.error("--model and --set are options of the benchmark models")
     figures = []
     load = load_average()
     try:
@@ -125,6 +137,20 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--quick", action="store_true", help="peers: small, and two of them")
     parser.add_argument(
         "--peer", action="append", default=[], metavar="PEER", help="peers: only these (repeatable)"
+    )
+    parser.add_argument(
+        "--model",
+        action="append",
+        default=[],
+        metavar="MODEL",
+        help="models: only these (repeatable)",
+    )
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="SET",
+        help="models: only these sets (repeatable)",
     )
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
     parser.add_argument(

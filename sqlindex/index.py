@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from sqlindex.indexing.rollback import RollbackReport
     from sqlindex.model.comparison import GenerationDiff
     from sqlindex.model.history import Generation, ListedDocument
+    from sqlindex.model.languages import LanguageSigns
     from sqlindex.model.layers import Layer
     from sqlindex.model.links import DocumentLink
     from sqlindex.model.questions import Question, QuestionImport
@@ -1374,6 +1375,15 @@ class Index:
         from sqlindex.overview import condition_of
 
         return condition_of(self._file)
+
+    def language_signs(self) -> LanguageSigns:
+        """Which languages a sample of the head's documents seems to be in.
+
+        Looks at the beginnings of at most 100 documents.
+        """
+        from sqlindex.overview import language_signs_of
+
+        return language_signs_of(self._file)
 
     def unreachable(self) -> dict[str, SqlindexError]:
         """Why registered databases cannot be read now, by the name of their source.

@@ -8,8 +8,10 @@ from dataclasses import asdict
 from pathlib import Path
 
 from sqlindex.adapters import root_of
+from sqlindex.analysis.languages import language_signs
 from sqlindex.errors import CorruptIndexError
 from sqlindex.model.gate import GatedGeneration
+from sqlindex.model.languages import LanguageSigns
 from sqlindex.model.packed import packed
 from sqlindex.model.status import (
     FileCondition,
@@ -37,11 +39,22 @@ from sqlindex.store.head import read_head
 from sqlindex.store.header import SCHEMA_VERSION
 from sqlindex.store.log_holders import log_holders
 from sqlindex.store.parses import count_cut_otherwise
+from sqlindex.store.samples import sample_beginnings
 from sqlindex.store.scope import EVERYTHING
 from sqlindex.store.settings import get_setting
 from sqlindex.store.sources import SourceRow, count_refusals, list_sources, refusal_of, refusals
 from sqlindex.store.vectors import space_of
 from sqlindex.wiring import EMBEDDER_SETTING, service_of, stored_chunks
+
+_SAMPLED_DOCUMENTS = 100
+_SAMPLED_CHARS = 2_000
+
+
+def language_signs_of(file: IndexFile) -> LanguageSigns:
+    """Which languages the beginnings of a sample of the head's documents are in."""
+    with file.reading() as connection:
+        texts = sample_beginnings(connection, documents=_SAMPLED_DOCUMENTS, chars=_SAMPLED_CHARS)
+    return language_signs(texts)
 
 
 def status_of(file: IndexFile, *, has_given_embedder: bool) -> IndexStatus:

@@ -110,6 +110,26 @@ class Embedder(Protocol):
 
 
 @runtime_checkable
+class QueryEncoding(Protocol):
+    """An embedder that encodes queries otherwise than documents says so.
+
+    What it does to queries alone, a prefix or an instruction, is no part of `identity`: changing it
+    embeds no document again. Without this, `identity` stands for queries too.
+    """
+
+    @property
+    def query_identity(self) -> str:
+        """Query encoding: everything that shapes a query's vector. Keys what is kept of queries."""
+
+
+def query_identity_of(embedder: Embedder) -> str:
+    """What a kept query vector is keyed by: the query encoding, else the document encoding."""
+    if isinstance(embedder, QueryEncoding):
+        return embedder.query_identity
+    return embedder.identity
+
+
+@runtime_checkable
 class TokenLimited(Protocol):
     """An embedder with an input limit says so, so that over-long input is never silent."""
 

@@ -292,10 +292,10 @@ def _chosen_embedder(setting: str) -> Embedder:
         config = service_of(setting)
         require_allowed(config)
         return ServiceEmbedder(config)
-    from sqlindex.embedding.minilm import MiniLMEmbedder
+    from sqlindex.embedding.local import LocalEmbedder
     from sqlindex.embedding.staged import require_staged
 
-    return MiniLMEmbedder(require_staged(setting))
+    return LocalEmbedder(require_staged(setting))
 
 
 def service_of(setting: str) -> ServiceConfig:

@@ -61,11 +61,11 @@ def judged_corpus(n: int, cache: Path) -> Corpus:
     Raises:
         UsageError: the collections or the model are not on this machine.
     """
-    from sqlindex.embedding.minilm import MiniLMEmbedder
+    from sqlindex.embedding.local import LocalEmbedder
     from sqlindex.embedding.staged import require_staged
 
     texts, questions = judged_texts(n)
-    embedder = MiniLMEmbedder(require_staged("minilm"))
+    embedder = LocalEmbedder(require_staged("minilm"))
     try:
         wording = [question.text for question in questions]
         vectors = cached_vectors([*texts, *wording], embedder, cache)

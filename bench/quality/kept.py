@@ -12,7 +12,7 @@ from bench.machine import ROOT, versions
 from bench.quality.sets import JudgedSet
 from sqlindex.embedding.once import EmbedsOnce
 from sqlindex.evaluation.report import EvalReport
-from sqlindex.ports import Embedder
+from sqlindex.ports import Embedder, query_identity_of
 
 Runs = dict[str, dict[str, Any]]
 """By name of the run: `mean`, `low` and `high` of nDCG@10, the other means, and each query's value and
@@ -79,7 +79,7 @@ class KeptQueryVectors(EmbedsOnce):
         import numpy as np
 
         super().__init__(embedder)
-        mark = sha256(embedder.identity.encode()).hexdigest()[:16]
+        mark = sha256(query_identity_of(embedder).encode()).hexdigest()[:16]
         self._path = cache_folder() / f"{name}-queries-{mark}.npz"
         if self._path.is_file():
             with np.load(self._path) as stored:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from sqlindex.cli.language_advice import advice, found_languages
 from sqlindex.cli.options import db_option, json_option, open_index
 from sqlindex.cli.output import plural, print_json, print_text
 
@@ -126,6 +127,7 @@ def _index(db: Path) -> list[Diagnosis]:
             findings = index.check(quick=True)
             unreachable = index.unreachable()
             services = _service(index)
+            signs = index.language_signs()
     except SqlindexError as exc:
         return [Diagnosis("index", "fault", str(db), f"{exc} ({exc.hint})")]
     if findings:
@@ -133,7 +135,12 @@ def _index(db: Path) -> list[Diagnosis]:
         return [Diagnosis("index", "fault", str(db), why)]
     why = f"generation {status.generation}, {status.documents:,} documents, default mode {status.default_mode}"
     found = [Diagnosis("index", "ok", str(db), why), *_file_systems(db, status)]
-    found += [*services, *_inside(status, condition)]
+    found += services
+    if signs.documents:
+        told = advice(signs, status.embedder)
+        why = told or f"model: {status.embedder or 'none, lexical search only'}"
+        found.append(Diagnosis("languages", "note" if told else "ok", found_languages(signs), why))
+    found += _inside(status, condition)
     for source in status.sources:
         if source.kind == "table":
             problem = unreachable.get(source.name)

@@ -333,7 +333,7 @@ def _embedder(name: str | None, service: ServiceConfig | None) -> Embedder | Non
 
 
 def _model(name: str | None) -> Embedder | None:
-    from sqlindex.embedding.minilm import MiniLMEmbedder
+    from sqlindex.embedding.local import LocalEmbedder
     from sqlindex.embedding.staged import require_staged
     from sqlindex.errors import ModelNotInstalledError, OptionalDependencyError
 
@@ -341,7 +341,7 @@ def _model(name: str | None) -> Embedder | None:
     if wanted is None:
         return None
     try:
-        embedder = MiniLMEmbedder(require_staged(wanted))
+        embedder = LocalEmbedder(require_staged(wanted))
         _ = embedder.identity  # a missing package shows now, not after a corpus was read
     except (ModelNotInstalledError, OptionalDependencyError) as exc:
         hint = f"pip install 'sqlindex[eval,minilm]' and sqlindex model install {wanted}"

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from sqlindex.cli.language_advice import advice
 from sqlindex.cli.options import db_option, embedder_name, json_option, open_index
 from sqlindex.cli.output import print_json, print_message
 from sqlindex.cli.service_options import service_of_options, service_options
@@ -60,10 +61,13 @@ def command(
             index.set_chunks(ChunkConfig(target_chars=chunk_chars, min_chars=chunk_chars // 4))
         names = [name for root in dict.fromkeys(roots) if (name := _added(index, root)) is not None]
         status = index.status()
+        told = advice(index.language_signs(), status.embedder) if embedder is not None else None
     if as_json:
         print_json({"path": status.path, "embedder": status.embedder, "added_sources": names})
         return
     print_message(f"index {status.path}, model: {status.embedder or 'none (lexical search only)'}")
+    if told is not None and status.embedder is not None:
+        print_message(f"note: {told}")
     for name in names:
         print_message(f"source {name}")
     print_message(

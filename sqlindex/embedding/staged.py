@@ -2,7 +2,7 @@
 
 A staged folder holds the graph, its matrices, the tokenizer and a manifest with size, time and
 SHA-256 of each. Opening compares sizes and times and hashes only the small files; a file whose
-time changed (a copied cache) is hashed in full. `verify_model` always hashes everything.
+time changed (a copied cache) is hashed in full. `verify_files` always hashes everything.
 """
 
 from __future__ import annotations
@@ -14,16 +14,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from sqlindex.embedding.minilm_graph import GRAPH_VERSION, external_locations
+from sqlindex.embedding.graph_writer import external_locations
 from sqlindex.embedding.models import KNOWN_MODELS, TOKENIZER, KnownModel, known_model
+from sqlindex.embedding.recipes import ENCODER, ENCODER_DATA, recipe_of
 from sqlindex.errors import ModelFilesError, ModelNotInstalledError
 
-ENCODER = "encoder.onnx"
-ENCODER_DATA = "encoder.onnx.data"
 MANIFEST = "manifest.json"
 STAGED_FILES = (ENCODER, ENCODER_DATA, TOKENIZER)
 
-DTYPE = "fp32"
 MANIFEST_VERSION = 1
 """1: first."""
 
@@ -79,7 +77,8 @@ def default_models_dir() -> Path:
 
 def staged_folder(model: KnownModel, models_dir: Path | None = None) -> Path:
     """Where a model is staged; the name changes with everything that changes the files."""
-    name = f"{model.name}-{model.short_revision}-{DTYPE}-g{GRAPH_VERSION}"
+    version = recipe_of(model).graph_version
+    name = f"{model.name}-{model.short_revision}-{model.dtype}-g{version}"
     return (models_dir or default_models_dir()) / name
 
 
@@ -129,10 +128,11 @@ def find_staged_model(model: KnownModel, models_dir: Path | None = None) -> Stag
     manifest = _read_manifest(model, folder)
     for name, entry in _file_entries(model, folder, manifest).items():
         _check_file(model, folder / name, entry, full=False)
-    return StagedModel(model, folder, str(manifest.get("origin", "")), GRAPH_VERSION)
+    origin = str(manifest.get("origin", ""))
+    return StagedModel(model, folder, origin, recipe_of(model).graph_version)
 
 
-def verify_model(staged: StagedModel) -> None:
+def verify_files(staged: StagedModel) -> None:
     """Hash every file again and look where the graph points: reads about 90 MB.
 
     Raises:
@@ -197,8 +197,8 @@ def _identity_fields(model: KnownModel) -> dict[str, object]:
         "model": model.name,
         "repository": model.repository,
         "revision": model.revision,
-        "dtype": DTYPE,
-        "graph_version": GRAPH_VERSION,
+        "dtype": model.dtype,
+        "graph_version": recipe_of(model).graph_version,
         "source_sha256": {file.name: file.sha256 for file in model.files},
     }
 

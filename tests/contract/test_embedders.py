@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from sqlindex.embedding.minilm import MiniLMEmbedder
+from sqlindex.embedding.local import LocalEmbedder
+from sqlindex.embedding.models import KNOWN_MODELS
 from sqlindex.embedding.service import ServiceEmbedder
 from sqlindex.embedding.service_config import ServiceConfig
 from sqlindex.embedding.staged import find_staged
@@ -30,7 +31,7 @@ TEXTS = [
     params=[
         "hashing",
         pytest.param("service", marks=pytest.mark.req("C-13")),
-        pytest.param("minilm", marks=pytest.mark.model),
+        *(pytest.param(name, marks=pytest.mark.model) for name in KNOWN_MODELS),
     ],
 )
 def embedder(request: pytest.FixtureRequest) -> Iterator[Embedder]:
@@ -41,10 +42,10 @@ def embedder(request: pytest.FixtureRequest) -> Iterator[Embedder]:
         with running_service(revision="") as service:  # plain replies are enough
             yield ServiceEmbedder(ServiceConfig(service.url, MODEL))
         return
-    staged = find_staged("minilm")
+    staged = find_staged(request.param)
     if staged is None:
-        pytest.skip("minilm is not installed: sqlindex model install minilm")
-    yield MiniLMEmbedder(staged)
+        pytest.skip(f"it is not installed: sqlindex model install {request.param}")
+    yield LocalEmbedder(staged)
 
 
 @pytest.mark.req("A-26")

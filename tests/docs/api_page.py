@@ -40,7 +40,7 @@ MENTIONED = (
     "sqlindex.filetypes.registry:FileType",
     "sqlindex.filetypes.registry:FileTypeRegistry",
     "sqlindex.parsing.registry:ParserRegistry",
-    "sqlindex.embedding.minilm:MiniLMEmbedder",
+    "sqlindex.embedding.local:LocalEmbedder",
 )
 """Types that a user of the public names meets, as `module:name`."""
 

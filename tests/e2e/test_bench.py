@@ -148,6 +148,40 @@ def test_the_page_of_figures_and_its_plots_are_those_of_the_saved_results(
     assert stored == {name for name in files if name.startswith(PLOTS)}
 
 
+def test_models_are_a_table_with_a_column_for_each_and_the_best_of_a_line_in_bold(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(str(ROOT))
+    from bench.models_page import models_page, models_table
+
+    figures = [
+        {"figure": "models.xquad-de.minilm.nDCG@10", "value": 0.25},
+        {"figure": "models.xquad-de.use.nDCG@10", "value": 0.75},
+        {"figure": "models.xquad-en.minilm.nDCG@10", "value": 0.5},
+    ]
+    table = ["| set | minilm | use |", "|---|---|---|", "| xquad-de | 0.250 | **0.750** |"]
+    table.append("| xquad-en | **0.500** |  |")
+    assert list(models_table(figures)) == table
+    result = {
+        "figures": figures, "date": "2026-12-01", "commit": "0123456789abcdef",
+        "machine": {"cpu": "a processor"},
+    }  # fmt: skip
+    assert "\n".join(table) in models_page(result)
+    assert "Not measured yet" in models_page(None)
+
+
+@pytest.mark.data
+def test_the_models_benchmark_refuses_what_it_does_not_know() -> None:
+    for arguments, told in (
+        (("models", "--model", "maxilm"), "maxilm"),
+        (("models", "--set", "xquad-xx"), "xquad-zh-de"),
+        (("index", "--model", "minilm"), "options of the benchmark models"),
+    ):
+        done = run_bench(*arguments)
+        assert done.returncode == 2
+        assert told in done.stderr
+
+
 def test_plots_show_the_figures_of_a_result_and_leave_out_what_it_lacks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

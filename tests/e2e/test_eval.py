@@ -113,13 +113,13 @@ def test_semantic_ndcg_equals_an_independent_computation_on_real_questions(tmp_p
 
 @pytest.mark.model
 def test_semantic_ndcg_of_minilm_equals_an_independent_computation(tmp_path: Path) -> None:
-    from sqlindex.embedding.minilm import MiniLMEmbedder
+    from sqlindex.embedding.local import LocalEmbedder
     from sqlindex.embedding.staged import find_staged
 
     staged = find_staged("minilm")
     if staged is None:
         pytest.skip("the model minilm is not installed")
-    embedder = MiniLMEmbedder(staged)
+    embedder = LocalEmbedder(staged)
     try:
         assert_agrees_with_numpy(TINY, tmp_path / "i.db", embedder)
     finally:

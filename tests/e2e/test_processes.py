@@ -107,12 +107,12 @@ def test_an_embedder_that_cannot_be_pickled_is_named_as_the_reason(tmp_path: Pat
 
 @pytest.mark.model
 def test_a_model_is_pickled_as_the_place_of_its_files() -> None:
-    from sqlindex.embedding.minilm import MiniLMEmbedder
+    from sqlindex.embedding.local import LocalEmbedder
     from sqlindex.embedding.staged import find_staged
 
     staged: StagedModel | None = find_staged("minilm")
     assert staged is not None
-    embedder = MiniLMEmbedder(staged, threads=1)
+    embedder = LocalEmbedder(staged, threads=1)
     vector = embedder.embed_query("pump")
     packed = pickle.dumps(embedder)
     assert len(packed) < 10_000

@@ -22,7 +22,7 @@ import numpy.typing as npt
 import openai
 import pytest
 
-from sqlindex.embedding.minilm import MiniLMEmbedder
+from sqlindex.embedding.local import LocalEmbedder
 from sqlindex.embedding.service import ServiceEmbedder
 from sqlindex.embedding.service_config import ServiceConfig
 from sqlindex.embedding.staged import require_staged
@@ -38,16 +38,16 @@ TEXTS = ["word1 word2", "abc word7", "word299"]
 
 
 @pytest.fixture(scope="module")
-def embedder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MiniLMEmbedder]:
+def embedder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalEmbedder]:
     folder = tmp_path_factory.mktemp("tiny")
     model = tiny_model(folder / "upstream")
     staged = stage_model(model, source=folder / "upstream", models_dir=folder / "models")
-    with closing(MiniLMEmbedder(staged)) as made:
+    with closing(LocalEmbedder(staged)) as made:
         yield made
 
 
 @pytest.fixture
-def server(embedder: MiniLMEmbedder) -> Iterator[EmbeddingServer]:
+def server(embedder: LocalEmbedder) -> Iterator[EmbeddingServer]:
     with EmbeddingServer(embedder, "tiny", budgets=Budgets(inputs=8, body_bytes=10_000)) as made:
         yield made
 
@@ -59,7 +59,7 @@ def client_of(server: EmbeddingServer, key: str = "unused") -> openai.OpenAI:
 @pytest.mark.req("C-14")
 @pytest.mark.parametrize("encoding", ["base64", "float"])
 def test_the_official_client_gets_the_embedder_s_own_vectors(
-    server: EmbeddingServer, embedder: MiniLMEmbedder, encoding: str
+    server: EmbeddingServer, embedder: LocalEmbedder, encoding: str
 ) -> None:
     with client_of(server) as client:
         asked = client.embeddings.create(
@@ -79,7 +79,7 @@ def test_the_official_client_gets_the_embedder_s_own_vectors(
 
 
 def test_the_official_client_s_own_choice_of_encoding_works(
-    server: EmbeddingServer, embedder: MiniLMEmbedder
+    server: EmbeddingServer, embedder: LocalEmbedder
 ) -> None:
     with client_of(server) as client:
         vector = client.embeddings.create(model="tiny", input=TEXTS[0]).data[0].embedding
@@ -97,7 +97,7 @@ def test_the_official_client_s_own_choice_of_encoding_works(
 
 @pytest.mark.req("C-13", "C-14")
 def test_our_own_client_gets_the_embedder_s_own_vectors_and_learns_its_limits(
-    server: EmbeddingServer, embedder: MiniLMEmbedder
+    server: EmbeddingServer, embedder: LocalEmbedder
 ) -> None:
     config = ServiceConfig(server.url, "tiny", over_long="fail")
     with closing(ServiceEmbedder(config)) as client:
@@ -130,7 +130,7 @@ def test_an_input_over_a_budget_is_refused_and_never_cut(server: EmbeddingServer
         assert client.embeddings.create(model="tiny", input="word1").data
 
 
-def test_a_batch_over_its_budget_of_padded_tokens_is_refused(embedder: MiniLMEmbedder) -> None:
+def test_a_batch_over_its_budget_of_padded_tokens_is_refused(embedder: LocalEmbedder) -> None:
     with (
         EmbeddingServer(embedder, "tiny", budgets=Budgets(batch_tokens=20)) as server,
         client_of(server) as client,
@@ -140,7 +140,7 @@ def test_a_batch_over_its_budget_of_padded_tokens_is_refused(embedder: MiniLMEmb
         assert client.embeddings.create(model="tiny", input=["word1", "word2"]).data
 
 
-def test_a_key_is_asked_for_when_there_is_one(embedder: MiniLMEmbedder) -> None:
+def test_a_key_is_asked_for_when_there_is_one(embedder: LocalEmbedder) -> None:
     with EmbeddingServer(embedder, "tiny", key="secret-7") as server:
         with client_of(server, "secret-7") as client:
             assert client.models.list().data
@@ -216,7 +216,7 @@ def test_requests_that_a_page_or_a_broken_client_sends_are_refused(
 
 
 def test_a_silent_connection_is_closed(
-    embedder: MiniLMEmbedder, monkeypatch: pytest.MonkeyPatch
+    embedder: LocalEmbedder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(embedding_server._Handler, "timeout", 0.2)
     with EmbeddingServer(embedder, "tiny") as server:
@@ -224,7 +224,7 @@ def test_a_silent_connection_is_closed(
 
 
 def test_connections_past_the_limit_are_told_to_come_again(
-    embedder: MiniLMEmbedder, monkeypatch: pytest.MonkeyPatch
+    embedder: LocalEmbedder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(embedding_server, "MAX_CONNECTIONS", 2)
     with EmbeddingServer(embedder, "tiny") as server:
@@ -308,7 +308,7 @@ def test_stopping_does_not_wait_for_ever() -> None:
     assert len(failures) == 1
 
 
-def test_only_addresses_of_this_machine_are_served(embedder: MiniLMEmbedder) -> None:
+def test_only_addresses_of_this_machine_are_served(embedder: LocalEmbedder) -> None:
     for host in ("0.0.0.0", "::", "192.168.1.1", "example.org", ""):
         with pytest.raises(UsageError, match="not on the loopback interface"):
             EmbeddingServer(embedder, "tiny", host=host)
@@ -347,6 +347,6 @@ def test_the_command_serves_minilm_and_stops_with_zero(
     assert process.returncode == 0, err
     assert (out, err.splitlines()[-1]) == ("", "stopped")
     assert "secret-7" not in err
-    with closing(MiniLMEmbedder(require_staged("minilm"))) as embedder:
+    with closing(LocalEmbedder(require_staged("minilm"))) as embedder:
         own = embedder.embed_documents(["A pump.", "A valve."])
     np.testing.assert_array_equal(np.array([d.embedding for d in reply.data], np.float32), own)

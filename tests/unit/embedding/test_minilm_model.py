@@ -13,18 +13,29 @@ import numpy as np
 import pytest
 
 import sqlindex.embedding
-from sqlindex.embedding.minilm import MiniLMEmbedder
-from sqlindex.embedding.staged import StagedModel, find_staged, verify_model
+from sqlindex.embedding.local import LocalEmbedder
+from sqlindex.embedding.staged import StagedModel, find_staged
+from sqlindex.embedding.verification import verify_model
 from tests.unit.embedding.bert_reference import REFERENCE_PATH, REFERENCE_TEXTS
 
 pytestmark = pytest.mark.model
 
 _IMPORT_ROOT = Path(sqlindex.embedding.__file__).parents[2]
+_PARAGRAPHS = """
+The write-ahead log lets readers go on while one writer appends; a checkpoint copies its pages back.
+Heat capacity is the energy that raises the temperature of a body by one degree.
+How do I declare an optional query parameter with a default value?
+In 1969 the first message between two computers of the network ended after two letters.
+A tenant may reduce the rent for as long as the flat has a defect that limits its use.
+def read(path):\\n    with open(path, encoding="utf-8") as file:\\n        return file.read()
+She sold the bakery, moved to the coast and learned to sail at the age of seventy.
+Vaccines train the immune system to know a pathogen before it meets the real one.
+"""
 _EMBED_ONE_QUERY = """
 import sys
-from sqlindex.embedding.minilm import MiniLMEmbedder
+from sqlindex.embedding.local import LocalEmbedder
 from sqlindex.embedding.staged import require_staged
-embedder = MiniLMEmbedder(require_staged("minilm"))
+embedder = LocalEmbedder(require_staged("minilm"))
 print(embedder.embed_query("no network here").tobytes().hex())
 import time
 time.sleep(float(sys.argv[1]))
@@ -40,18 +51,18 @@ def staged() -> StagedModel:
 
 
 @pytest.fixture(scope="module")
-def embedder(staged: StagedModel) -> MiniLMEmbedder:
-    return MiniLMEmbedder(staged)
+def embedder(staged: StagedModel) -> LocalEmbedder:
+    return LocalEmbedder(staged)
 
 
 @pytest.mark.req("A-28")
-def test_staged_files_are_whole(staged: StagedModel) -> None:
+def test_staged_files_are_whole_and_give_the_known_vectors(staged: StagedModel) -> None:
     verify_model(staged)
 
 
 @pytest.mark.req("A-28")
 def test_vectors_equal_those_computed_from_the_checkpoint_in_float64(
-    embedder: MiniLMEmbedder,
+    embedder: LocalEmbedder,
 ) -> None:
     expected = np.array(json.loads(REFERENCE_PATH.read_text(encoding="utf-8")))
     vectors = embedder.embed_documents(REFERENCE_TEXTS)
@@ -60,7 +71,7 @@ def test_vectors_equal_those_computed_from_the_checkpoint_in_float64(
 
 
 @pytest.mark.req("A-28")
-def test_a_paraphrase_is_far_closer_than_an_unrelated_sentence(embedder: MiniLMEmbedder) -> None:
+def test_a_paraphrase_is_far_closer_than_an_unrelated_sentence(embedder: LocalEmbedder) -> None:
     sentence, paraphrase, unrelated = embedder.embed_documents(
         [
             "The server closes idle connections after thirty seconds.",
@@ -74,7 +85,7 @@ def test_a_paraphrase_is_far_closer_than_an_unrelated_sentence(embedder: MiniLME
 
 @pytest.mark.req("A-28")
 def test_cutting_at_the_limit_equals_the_tokenizers_own_truncation(
-    embedder: MiniLMEmbedder, staged: StagedModel
+    embedder: LocalEmbedder, staged: StagedModel
 ) -> None:
     from tokenizers import Tokenizer
 
@@ -91,13 +102,31 @@ def test_cutting_at_the_limit_equals_the_tokenizers_own_truncation(
 
 @pytest.mark.req("A-28")
 def test_vectors_are_the_same_bits_alone_in_batches_and_in_threads(
-    staged: StagedModel, embedder: MiniLMEmbedder
+    staged: StagedModel, embedder: LocalEmbedder
 ) -> None:
     texts = [" ".join(["chunk", str(n), *["of", "text"] * (n * 7 % 60)]) for n in range(24)]
     alone = np.stack([embedder.embed_query(text) for text in texts])
     for threads in (1, 4):
-        vectors = MiniLMEmbedder(staged, threads=threads).embed_documents(texts)
+        vectors = LocalEmbedder(staged, threads=threads).embed_documents(texts)
         assert vectors.tobytes() == alone.tobytes()
+
+
+@pytest.mark.req("A-28")
+def test_the_8_bit_variant_is_near_and_as_independent_of_its_batch(
+    embedder: LocalEmbedder,
+) -> None:
+    staged_int8 = find_staged("minilm-int8")
+    if staged_int8 is None:
+        pytest.skip("it is not installed: sqlindex model install minilm --dtype int8")
+    texts = [line for line in _PARAGRAPHS.splitlines() if line]
+    alone = LocalEmbedder(staged_int8, threads=1)
+    vectors = np.stack([alone.embed_query(text) for text in texts])
+    cosines = (vectors * embedder.embed_documents(texts)).sum(axis=1)
+    assert cosines.mean() >= 0.995
+    assert cosines.min() >= 0.99
+    assert LocalEmbedder(staged_int8, threads=3).embed_documents(texts).tobytes() == (
+        vectors.tobytes()
+    )
 
 
 def _environment(home: Path, staged: StagedModel) -> dict[str, str]:
@@ -127,7 +156,7 @@ def test_the_runtime_leaves_no_device_id_and_no_event_store_behind(
 @pytest.mark.req("A-28")
 @pytest.mark.needs_root
 def test_it_works_without_any_network_and_tries_none(
-    staged: StagedModel, embedder: MiniLMEmbedder, tmp_path: Path
+    staged: StagedModel, embedder: LocalEmbedder, tmp_path: Path
 ) -> None:
     if os.geteuid() != 0 or shutil.which("unshare") is None:
         pytest.skip("needs root and unshare")

