@@ -91,7 +91,7 @@ def test_the_search_benchmark_measures_modes_and_floors() -> None:
 
 @pytest.mark.req("C-6")
 def test_the_reindex_benchmark_kills_one_and_finds_nothing_lost() -> None:
-    figures = figures_of("reindex", "--n", "400")
+    figures = figures_of("reindex", "--n", "100")
     assert_no_violations(figures)
     assert figures["reindex.embedded_twice"]["holds"]
     assert figures["reindex.peak_of_all"]["value"] > 0

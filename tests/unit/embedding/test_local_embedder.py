@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import subprocess
 import sys
 import threading
@@ -25,7 +26,14 @@ from sqlindex.errors import (
     ModelFilesError,
     OptionalDependencyError,
 )
-from sqlindex.ports import Embedder, QueryEncoding, TokenLimited, query_identity_of
+from sqlindex.ports import (
+    CountingEmbedder,
+    Embedder,
+    PortionedEmbedder,
+    QueryEncoding,
+    TokenLimited,
+    query_identity_of,
+)
 from tests.unit.embedding.bert_reference import sentence_vector
 from tests.unit.embedding.tiny_model import (
     HEADS,
@@ -154,6 +162,29 @@ def test_a_long_text_is_counted_in_full_and_cut_at_the_limit_with_its_closing_to
     ids = [2, *(VOCABULARY.index(word) for word in words[: POSITIONS - 2]), 3]
     expected = sentence_vector(tiny_tensors(), ids, HEADS)
     assert np.abs(embedder.embed_query(" ".join(words)) - expected).max() <= 1e-5
+
+
+@pytest.mark.req("A-27", "A-28")
+def test_counts_come_with_the_vectors_of_one_tokenisation(staged: StagedModel) -> None:
+    embedder = LocalEmbedder(staged)
+    assert isinstance(embedder, CountingEmbedder)
+    texts = [*TEXTS, " ".join(f"word{number}" for number in range(POSITIONS))]
+    vectors, tokens = embedder.embed_counted(texts)
+    assert vectors.tobytes() == embedder.embed_documents(texts).tobytes()
+    assert tokens == embedder.count_tokens(texts)
+    assert tokens[-1] > embedder.token_limit
+
+
+@pytest.mark.req("A-28")
+def test_for_one_of_several_processes_it_is_the_same_model_in_one_thread(
+    staged: StagedModel,
+) -> None:
+    embedder = LocalEmbedder(staged, threads=3)
+    assert isinstance(embedder, PortionedEmbedder)
+    portion = pickle.loads(pickle.dumps(embedder.for_worker()))
+    assert portion.identity == embedder.identity
+    assert portion._threads == 1
+    assert portion.embed_documents(TEXTS).tobytes() == embedder.embed_documents(TEXTS).tobytes()
 
 
 def test_results_belong_to_the_caller(staged: StagedModel) -> None:
