@@ -152,6 +152,7 @@ class AsyncIndex:
     repair = _coroutine(Index.repair)
     salvage = _coroutine(Index.salvage)
     condition = _coroutine(Index.condition)
+    language_signs = _coroutine(Index.language_signs)
 
     async def _run(
         self,

@@ -440,10 +440,10 @@ SLOW = """
 import sys, time
 from sqlindex.indexing import prepare
 inner = prepare.Workshop.prepare
-def slow(self, *rest):
+def slow(self, *rest, **named):
     print("reading", flush=True)
     time.sleep(0.05)
-    return inner(self, *rest)
+    return inner(self, *rest, **named)
 prepare.Workshop.prepare = slow
 from sqlindex.cli.main import main
 main(sys.argv[1:])
@@ -452,7 +452,7 @@ main(sys.argv[1:])
 HANGING = """
 import signal, sys, time
 from sqlindex.indexing import prepare
-def hang(self, *rest):
+def hang(self, *rest, **named):
     print("hanging", flush=True)
     while True:
         time.sleep(60)
@@ -569,7 +569,7 @@ def test_a_search_is_interrupted_without_a_traceback(db: Path) -> None:
     script = """
 import sys, time
 from sqlindex.search import searcher
-def hang(self, *rest):
+def hang(self, *rest, **named):
     print("searching", flush=True)
     time.sleep(60)
 searcher.Searcher.search = hang

@@ -41,6 +41,8 @@ def test_a_signal_while_sqlite_asks_for_permission_does_not_make_a_sound_index_c
     monkeypatch.setattr(interrupts, "_ending", interrupts._Ending())
     monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
     path = index.path
+    permissions.reading.cache_clear()  # so that it is asked anew, as in a fresh process
+    permissions.writing.cache_clear()
 
     def ask() -> None:
         with Index.open(path) as again:
