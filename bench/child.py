@@ -171,6 +171,21 @@ def _search_cached(index_path: str) -> Mapping[str, float]:
     return {"p95_ms": percentile(samples[1:], 95)}
 
 
+def _gemm() -> Mapping[str, float]:
+    """What one processor can do: 32-bit products of the shape of MiniLM's widest layer, one thread."""
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"  # read when numpy is imported
+    import numpy as np
+
+    random = np.random.default_rng(1)
+    left, right = (random.random(shape, np.float32) for shape in ((600, 384), (384, 1536)))
+    spent_ms = []
+    for _ in range(60):
+        before = time.process_time()
+        left @ right
+        spent_ms.append((time.process_time() - before) * 1000)
+    return {"flop_per_ms": 2 * 600 * 384 * 1536 / statistics.median(spent_ms[5:])}
+
+
 _TASKS: dict[str, Callable[..., Mapping[str, float]]] = {
     "refresh": _refresh,
     "markdown_it": _markdown_it,
@@ -180,6 +195,7 @@ _TASKS: dict[str, Callable[..., Mapping[str, float]]] = {
     "build_matching": _build_matching,
     "search_matching": _search_matching,
     "search_cached": _search_cached,
+    "gemm": _gemm,
 }
 
 

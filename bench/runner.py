@@ -72,6 +72,11 @@ BENCHMARKS = {
         "each installed model on sets in several languages",
         has_models=True,
     ),
+    "embed": Benchmark(
+        "bench.bench_embed",
+        "texts",
+        "MiniLM beside sentence-transformers and the processor's limit",
+    ),
     "earlier": Benchmark(
         "bench.bench_earlier", "chunks", "what earlier systems published, measured here"
     ),

@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from sqlindex.config import IndexConfig as IndexConfig
     from sqlindex.config import Retention as Retention
     from sqlindex.config import SearchConfig as SearchConfig
+    from sqlindex.embedding.loaded_models import FastEmbedEmbedder as FastEmbedEmbedder
+    from sqlindex.embedding.loaded_models import (
+        SentenceTransformersEmbedder as SentenceTransformersEmbedder,
+    )
     from sqlindex.embedding.service import ServiceEmbedder as ServiceEmbedder
     from sqlindex.embedding.service_config import ServiceConfig as ServiceConfig
     from sqlindex.errors import SqlindexError as SqlindexError
@@ -112,6 +116,8 @@ _MODULE_BY_NAME = {
     "GatedGeneration": "sqlindex.model.gate",
     "PublishGate": "sqlindex.ports",
     "Embedder": "sqlindex.ports",
+    "SentenceTransformersEmbedder": "sqlindex.embedding.loaded_models",
+    "FastEmbedEmbedder": "sqlindex.embedding.loaded_models",
     "ServiceConfig": "sqlindex.embedding.service_config",
     "ServiceEmbedder": "sqlindex.embedding.service",
     "Source": "sqlindex.ports",
@@ -167,6 +173,8 @@ __all__ = [
     "RefusalReason",
     "FileStat",
     "Embedder",
+    "SentenceTransformersEmbedder",
+    "FastEmbedEmbedder",
     "ServiceConfig",
     "ServiceEmbedder",
     "CancelToken",

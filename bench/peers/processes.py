@@ -62,16 +62,21 @@ class Peer:
 
     def first_answer_s(self, store: Path, corpus: Path, mode: str) -> float:
         """Time from the start of a new process to its first answer in a mode."""
+        return self.first_answer(store, corpus, mode)[0]
+
+    def first_answer(self, store: Path, corpus: Path, mode: str) -> tuple[float, list[Said]]:
+        """The same time, and all that the process says."""
         command = self._command("first", store, corpus, (mode,))
         started = time.perf_counter()
         with _started(command) as process:
             assert process.stdout is not None
             answer = process.stdout.readline()
             took = time.perf_counter() - started
-            process.stdout.read()
-        if process.returncode or not _objects(answer):
+            rest = process.stdout.read()
+        said = _objects(answer)
+        if process.returncode or not said:
             raise PeerFailedError(f"the first {mode} search failed")
-        return took
+        return took, [*said, *_objects(rest)]
 
     def killed_rebuild(self, store: Path, corpus: Path, moment: Callable[[], None]) -> bool:
         """Begin to give every text its new content, and end the process with SIGKILL.

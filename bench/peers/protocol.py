@@ -154,18 +154,18 @@ def serve(driver: type[Driver]) -> None:
 
 
 def _build(driver: Driver, corpus: Path, _: list[str]) -> None:
-    texts, vectors = _read_texts(corpus), Vectors(corpus / "vectors.npy")
+    texts, vectors = read_texts(corpus), Vectors(corpus / "vectors.npy")
     emptied(driver.store)
     started = time.perf_counter()
     driver.build(texts, vectors)
     driver.close()
-    _say(build_s=time.perf_counter() - started, peak_mib=_peak_mib())
+    _say(build_s=time.perf_counter() - started, peak_mib=peak_mib())
 
 
 def _search(driver: Driver, corpus: Path, arguments: list[str]) -> None:
     """Time the first questions in each mode; answer the others too if rankings are asked for."""
     timed, ranked = int(arguments[0]), bool(int(arguments[1]))
-    questions, vectors = _read_texts(corpus, "questions"), Vectors(corpus / "question_vectors.npy")
+    questions, vectors = read_texts(corpus, "questions"), Vectors(corpus / "question_vectors.npy")
     driver.open()
     for mode in driver.modes:
         ask = _asking(driver, mode, questions, vectors)
@@ -178,14 +178,14 @@ def _search(driver: Driver, corpus: Path, arguments: list[str]) -> None:
         if ranked:
             rankings += [ask(at) for at in range(len(rankings), len(questions))]
         _say(mode=mode, ms=took_ms, rankings=rankings if ranked else [])
-    _say(peak_mib=_peak_mib())
+    _say(peak_mib=peak_mib())
     driver.close()
 
 
 def _first(driver: Driver, corpus: Path, arguments: list[str]) -> None:
     """The first answer of a new process in one mode; the benchmark holds the clock."""
     (mode,) = arguments
-    questions, vectors = _read_texts(corpus, "questions"), Vectors(corpus / "question_vectors.npy")
+    questions, vectors = read_texts(corpus, "questions"), Vectors(corpus / "question_vectors.npy")
     driver.open()
     _say(hits=len(_asking(driver, mode, questions, vectors)(0)))
     driver.close()
@@ -193,7 +193,7 @@ def _first(driver: Driver, corpus: Path, arguments: list[str]) -> None:
 
 def _replace(driver: Driver, corpus: Path, _: list[str]) -> None:
     """Time from a changed text until a search finds the new one and the old one no longer."""
-    texts, vectors = _read_texts(corpus), Vectors(corpus / "vectors.npy")
+    texts, vectors = read_texts(corpus), Vectors(corpus / "vectors.npy")
     row, width = len(texts) // 2, vectors.dimensions
     driver.open(texts, vectors)
     took_ms: list[float] = []
@@ -213,7 +213,7 @@ def _replace(driver: Driver, corpus: Path, _: list[str]) -> None:
 
 
 def _rebuild(driver: Driver, corpus: Path, _: list[str]) -> None:
-    texts, vectors = _read_texts(corpus), Vectors(corpus / "vectors.npy")
+    texts, vectors = read_texts(corpus), Vectors(corpus / "vectors.npy")
     driver.open(texts, vectors)
     _say(started=True)
     started = time.perf_counter()
@@ -239,18 +239,18 @@ def _state(driver: Driver, corpus: Path, arguments: list[str]) -> None:
 
 def _probes(driver: Driver, corpus: Path, _: list[str]) -> None:
     """Rows that each question finds lexically."""
-    texts, vectors = _read_texts(corpus), Vectors(corpus / "vectors.npy")
+    texts, vectors = read_texts(corpus), Vectors(corpus / "vectors.npy")
     emptied(driver.store)
     driver.build(texts, vectors)
     driver.close()
     driver.open()
     limit = len(texts)
-    _say(rows=[driver.lexical(question, limit) for question in _read_texts(corpus, "questions")])
+    _say(rows=[driver.lexical(question, limit) for question in read_texts(corpus, "questions")])
     driver.close()
 
 
 def _renamed(driver: Driver, corpus: Path, _: list[str]) -> None:
-    texts, vectors = _read_texts(corpus), Vectors(corpus / "vectors.npy")
+    texts, vectors = read_texts(corpus), Vectors(corpus / "vectors.npy")
     emptied(driver.store)
     _say(texts=len(texts), embedded=driver.renamed(texts, vectors))
 
@@ -309,12 +309,12 @@ def _axis(width: int, at: int) -> bytes:
     return struct.pack(f"<{width}f", *(float(axis == at) for axis in range(width)))
 
 
-def _read_texts(corpus: Path, name: str = "texts") -> list[str]:
+def read_texts(corpus: Path, name: str = "texts") -> list[str]:
     with (corpus / f"{name}.jsonl").open(encoding="utf-8") as lines:
         return [json.loads(line) for line in lines]
 
 
-def _peak_mib() -> float:
+def peak_mib() -> float:
     """Peak resident memory of this process; `ru_maxrss` may start at the parent's on Linux."""
     status = Path("/proc/self/status")
     if status.is_file():

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from sqlindex.embedding.loaded_models import FastEmbedEmbedder, SentenceTransformersEmbedder
 from sqlindex.embedding.local import LocalEmbedder
 from sqlindex.embedding.models import KNOWN_MODELS
 from sqlindex.embedding.service import ServiceEmbedder
@@ -15,6 +16,7 @@ from sqlindex.embedding.staged import find_staged
 from sqlindex.ports import Embedder
 from sqlindex.testing import HashingEmbedder
 from tests.unit.embedding.fault_server import MODEL, running_service
+from tests.unit.embedding.loaded_objects import FastLike, TorchLike
 
 TEXTS = [
     "",
@@ -30,6 +32,8 @@ TEXTS = [
     scope="module",
     params=[
         "hashing",
+        "sentence-transformers",
+        "fastembed",
         pytest.param("service", marks=pytest.mark.req("C-13")),
         *(pytest.param(name, marks=pytest.mark.model) for name in KNOWN_MODELS),
     ],
@@ -41,6 +45,12 @@ def embedder(request: pytest.FixtureRequest) -> Iterator[Embedder]:
     if request.param == "service":
         with running_service(revision="") as service:  # plain replies are enough
             yield ServiceEmbedder(ServiceConfig(service.url, MODEL))
+        return
+    if request.param == "sentence-transformers":
+        yield SentenceTransformersEmbedder(TorchLike())
+        return
+    if request.param == "fastembed":
+        yield FastEmbedEmbedder(FastLike())
         return
     staged = find_staged(request.param)
     if staged is None:

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from sqlindex.embedding.staged import default_models_dir
+
 ROOT = Path(__file__).resolve().parents[2]
 DATA = Path(os.environ.get("SQLINDEX_DATA") or ROOT.parent / "shared" / "data")
 FIELDS = ["figure", "value", "unit", "limit", "sense", "holds", "baseline", "n"]
@@ -168,6 +170,34 @@ def test_models_are_a_table_with_a_column_for_each_and_the_best_of_a_line_in_bol
     }  # fmt: skip
     assert "\n".join(table) in models_page(result)
     assert "Not measured yet" in models_page(None)
+
+
+@pytest.mark.model
+@pytest.mark.req("A-28")
+def test_the_embed_benchmark_says_why_a_side_is_missing(tmp_path: Path) -> None:
+    environment = {
+        "XDG_CACHE_HOME": str(tmp_path),
+        "SQLINDEX_MODELS": str(default_models_dir()),
+        "PIP_NO_INDEX": "1",
+        "PIP_FIND_LINKS": str(tmp_path),
+    }
+    done = run_bench("embed", "--n", "2", **environment)
+    assert done.returncode in (0, 1), done.stderr
+    values = {}
+    for line in done.stdout.splitlines():
+        name, *rest = line.split()
+        values[name] = rest
+    for name in ("cold_to_torch", "fp32_to_torch", "fp32_difference_to_torch"):
+        assert "cannot be installed" in " ".join(values[f"embed.{name}:"])
+    for name in ("fp32_to_floor", "pipeline_to_alone"):
+        assert float(values[f"embed.{name}"][0]) > 0
+    assert list((tmp_path / "sqlindex" / "bench" / "peers").iterdir()) == []
+
+
+def test_the_embed_benchmark_needs_the_model(tmp_path: Path) -> None:
+    done = run_bench("embed", "--n", "2", SQLINDEX_MODELS=str(tmp_path))
+    assert done.returncode == 2
+    assert "sqlindex model install minilm" in done.stderr
 
 
 @pytest.mark.data
