@@ -67,6 +67,8 @@ def test_a_host_s_interrupt_while_sqlite_asks_for_permission_stays_an_interrupt(
 ) -> None:
     """Each question of a fresh process in turn; it is answered from a cache after that."""
     path, met = index.path, 0
+    with pytest.raises(permissions._Denied):
+        permissions._deny()  # an earlier one, which was meant, changes nothing
     for number in range(1, 2_000):
         permissions.reading.cache_clear()
         permissions.writing.cache_clear()
