@@ -281,7 +281,7 @@ def is_complete_statement(sql: str) -> bool:
 @contextmanager
 def translated_errors(path: Path) -> Iterator[None]:
     """Turn the driver's exceptions into ours, naming the file and what to do."""
-    permissions.was_denied()  # an earlier no, which somebody else has handled, is not about this block
+    permissions.forget_denials()
     try:
         yield
     # Python's module cannot even say what is wrong when the message quotes a damaged schema.

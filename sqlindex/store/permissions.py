@@ -66,10 +66,13 @@ _last = threading.local()
 
 
 def was_denied() -> bool:
-    """Whether a no since the last call, in this thread, was meant."""
-    is_meant = getattr(_last, "is_denial", False)
+    """Whether a no since `forget_denials`, in this thread, was meant."""
+    return getattr(_last, "is_denial", False)
+
+
+def forget_denials() -> None:
+    """Begin anew: what was denied before is somebody else's."""
     _last.is_denial = False
-    return is_meant
 
 
 class _Denied(Exception):
