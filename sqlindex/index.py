@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from sqlindex.adapters import require_host, uri_of
 from sqlindex.cancellation import NEVER, CancelToken
 from sqlindex.config import ChunkConfig, IndexConfig, Retention, SearchConfig
+from sqlindex.encodable import is_encodable
 from sqlindex.errors import SqlindexError, UsageError
 from sqlindex.model.requests import DEFAULT_LIMIT, MAX_LIMIT, Filters, Mode, SearchRequest
 from sqlindex.search.searcher import Searcher
@@ -1602,15 +1603,7 @@ def _distinct_ids(ids: Iterable[str]) -> frozenset[str]:
         if not isinstance(document_id, str):
             raise ValueError(f"{document_id!r} is no document id")
     # What UTF-8 cannot say is no document's id, and unknown ids are ignored.
-    return frozenset(i for i in distinct if i.isascii() or _is_encodable(i))
-
-
-def _is_encodable(text: str) -> bool:
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
+    return frozenset(i for i in distinct if i.isascii() or is_encodable(i))
 
 
 def _live(connection: Connection, row: SourceRow, ids: Iterable[str]) -> Iterator[LiveVersion]:

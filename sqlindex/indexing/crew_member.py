@@ -62,7 +62,7 @@ def main() -> None:
     try:
         sys.path[:] = pickle.loads(inbox.get())
         workshop, embedder = pickle.loads(inbox.get())
-    except Exception as exc:
+    except Exception as exc:  # unpickling fails with whatever it meets
         write_frame(replies, pickle.dumps((UNABLE, f"{type(exc).__name__}: {exc}")))
         return
     write_frame(replies, pickle.dumps((READY, None)))
@@ -88,7 +88,7 @@ def _answer(workshop: Workshop, embedder: Embedder | None, kind: str, arguments:
         vectors, over_long = infer(embedder, *arguments)
         answer = vectors, over_long, embedder.identity, embedder.dimensions
         return pickle.dumps((True, answer), pickle.HIGHEST_PROTOCOL)
-    except Exception as exc:
+    except Exception as exc:  # a parser or an embedder may raise anything
         return _pickled_error(exc)
 
 
