@@ -130,8 +130,10 @@ Connect = Callable[..., Connection]
 def connecting_by(connect: Connect) -> Iterator[None]:
     """Let everything in the store that opens a file use `connect` instead of the driver's."""
     real = driver.connect
+    # All of them imported before the first patch: one imported after it would keep the patched name.
+    modules = list(_store_modules())
     with pytest.MonkeyPatch.context() as patch:
-        for module in _store_modules():
+        for module in modules:
             if getattr(module, "connect", None) is real:
                 patch.setattr(module, "connect", connect)
         yield
