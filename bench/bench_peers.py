@@ -6,6 +6,7 @@ import statistics
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -32,6 +33,7 @@ QUICK_TEXTS = 500
 TIMED_QUESTIONS = 100
 SEARCH_PASSES = 3
 BUILDS = 2
+UNTIMED_AT_ONCE = 2
 
 render = terminal
 
@@ -96,7 +98,9 @@ class _Comparison:
 
     def figures(self, names: Sequence[str]) -> Iterator[Figure]:
         """All figures, those of sqlindex first: the others' baselines."""
-        peers = [self._prepared(name) for name in names]
+        # What is not timed is done for two peers at a time.
+        with ThreadPoolExecutor(UNTIMED_AT_ONCE) as pool:
+            peers = list(pool.map(self._prepared, names))
         able = [measured for measured in peers if not measured.failed]
         steps: list[Callable[[_Measured], None]] = []
         for at in range(SEARCH_PASSES):
@@ -104,10 +108,11 @@ class _Comparison:
                 steps.append(self._build)
             steps.append(self._first_pass if at == 0 else self._search)
             steps.append(self._first_answer)
-        for step in (*steps, self._replace, self._check):
+        for step in (*steps, self._replace):
             for measured in able:
-                if not measured.failed:
-                    _attempt(measured, step)
+                _attempt(measured, step)
+        with ThreadPoolExecutor(UNTIMED_AT_ONCE) as pool:
+            list(pool.map(lambda measured: _attempt(measured, self._check), able))
         baselines: dict[str, float | None] = {}
         for measured in peers:
             for figure in self._of(measured):
@@ -219,7 +224,9 @@ class _Comparison:
 
 
 def _attempt(measured: _Measured, step: Callable[[_Measured], None]) -> None:
-    """Take a step; a peer that fails is left out of the following ones."""
+    """Take a step; a peer that has failed is left out of the following ones."""
+    if measured.failed:
+        return
     print(f"{step.__name__.strip('_')} {measured.peer.name}", file=sys.stderr, flush=True)
     try:
         step(measured)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from sqlindex.evaluation.gate import Gate as Gate
     from sqlindex.index import Index as Index
     from sqlindex.indexing.report import Changes as Changes
+    from sqlindex.indexing.report import EmbeddingEstimate as EmbeddingEstimate
     from sqlindex.indexing.report import Progress as Progress
     from sqlindex.indexing.report import RefreshReport as RefreshReport
     from sqlindex.indexing.rollback import RollbackReport as RollbackReport
@@ -79,6 +80,7 @@ _MODULE_BY_NAME = {
     "Collected": "sqlindex.store.collect",
     "SqlindexError": "sqlindex.errors",
     "Changes": "sqlindex.indexing.report",
+    "EmbeddingEstimate": "sqlindex.indexing.report",
     "RefreshReport": "sqlindex.indexing.report",
     "RollbackReport": "sqlindex.indexing.rollback",
     "Progress": "sqlindex.indexing.report",
@@ -157,6 +159,7 @@ __all__ = [
     "RefreshReport",
     "RollbackReport",
     "Changes",
+    "EmbeddingEstimate",
     "Progress",
     "Gate",
     "Question",

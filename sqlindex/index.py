@@ -449,12 +449,15 @@ class Index:
     ) -> Changes:
         """What `refresh` would do now, in documents and embedding inputs; writes nothing.
 
+        An embedder that runs in this process embeds a few texts, so that `Changes.estimate` can tell
+        how long all of them will take; a service is not asked.
+
         Takes the arguments of `refresh`, and fails where it would fail for what is asked.
 
         Raises:
             BuildChangedError: an interrupted refresh was begun with other settings.
         """
-        from sqlindex.indexing.refresh import plan
+        from sqlindex.indexing.plan import plan
         from sqlindex.indexing.resume import scope_of_request
 
         names = None if sources is None else _several(sources)

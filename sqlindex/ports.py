@@ -154,6 +154,16 @@ class CountingEmbedder(Protocol):
 
 
 @runtime_checkable
+class RunsLocally(Protocol):
+    """An embedder that computes in this process says so: a plan then embeds a few texts, to tell how
+    long all of them will take. Without this, an embedder is never called by a plan."""
+
+    @property
+    def runs_locally(self) -> bool:
+        """Whether a call costs nothing but time, and sends no text anywhere."""
+
+
+@runtime_checkable
 class PortionedEmbedder(Protocol):
     """An embedder that uses several processors, and can do with one where processes share them."""
 

@@ -16,7 +16,7 @@ from bench.peers.corpus import DIMENSIONS, Corpus
 from bench.peers.environments import PeerFailedError
 from bench.peers.processes import Peer, Said, write_corpus
 
-KILLED_TEXTS = 2_500
+KILLED_TEXTS = 1_000
 KILLS_AT = (0.25, 0.5, 0.75, 0.95)
 """Shares of the time that an undisturbed rebuild takes."""
 

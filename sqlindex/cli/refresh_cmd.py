@@ -165,6 +165,9 @@ def _as_json(changes: Changes, report: RefreshReport | None) -> dict[str, object
         ],
     }
     if report is None:
+        estimate = changes.estimate
+        values["embedding_tokens"] = None if estimate is None else estimate.tokens
+        values["embedding_s"] = None if estimate is None else _rounded(estimate.seconds)
         return {"plan": values}
     return {
         "generation": report.generation,
@@ -185,8 +188,42 @@ def _print_plan(changes: Changes) -> None:
         old = f" (was {change.old_id})" if change.old_id else ""
         print_text(f"{change.kind}\t{change.source}\t{change.document_id}{old}")
     print_message(_summary(changes))
-    print_message(f"would embed {plural(changes.embedding_inputs, 'text')}")
+    print_message(f"would embed {plural(changes.embedding_inputs, 'text')}{_cost(changes)}")
     _print_notes(changes)
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 1)
+
+
+def _cost(changes: Changes) -> str:
+    """`, about 1,200,000 tokens, about 4:10 here`: what embedding would take, as far as it is known."""
+    estimate = changes.estimate
+    if estimate is None or not changes.embedding_inputs:
+        return ""
+    told = []
+    if estimate.tokens is not None:
+        told.append(f"about {_two_digits(estimate.tokens):,} tokens")
+    if estimate.seconds is not None:
+        told.append(f"{_span(estimate.seconds)} on this machine")
+    else:
+        told.append("how long the embedder takes is not known")
+    return "".join(f", {part}" for part in told)
+
+
+def _span(seconds: float) -> str:
+    if seconds < 1:
+        return "less than a second"
+    if seconds < 100:
+        return f"about {seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"about {minutes} min" if minutes < 100 else f"about {seconds / 3_600:.1f} h"
+
+
+def _two_digits(count: int) -> int:
+    """An estimate says no more than it knows."""
+    digits = len(str(count))
+    return round(count, min(0, 2 - digits))
 
 
 def _print_report(report: RefreshReport, what: str) -> None:

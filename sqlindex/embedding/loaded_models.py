@@ -100,6 +100,11 @@ class _LoadedModelEmbedder(ABC):
         """Width of every vector."""
         return self._dimensions
 
+    @property
+    def runs_locally(self) -> bool:
+        """Always: the model was loaded by this process."""
+        return True
+
     def embed_documents(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         """Embed document texts.
 

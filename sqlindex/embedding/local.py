@@ -102,6 +102,11 @@ class LocalEmbedder:
         return self._staged.model.dimensions
 
     @property
+    def runs_locally(self) -> bool:
+        """Always: no text leaves this process."""
+        return True
+
+    @property
     def token_limit(self) -> int:
         """Most tokens of one input that reach the model, special tokens included."""
         return self._staged.model.token_limit

@@ -38,10 +38,12 @@ def budget_of(config: ServiceConfig, entry: ModelEntry) -> Budget:
             cuts long texts itself and the configuration does not say so.
     """
     tokens = config.max_tokens
-    if tokens is not None and entry.max_tokens is not None and tokens > entry.max_tokens:
+    # A text that alone is over the limit of a request can never be sent.
+    told = [limit for limit in (entry.max_tokens, entry.max_batch_tokens) if limit is not None]
+    if tokens is not None and told and tokens > min(told):
         raise EmbedderRefusedError(
-            f"{config.title} takes {entry.max_tokens:,} tokens of a text, configured are {tokens:,}",
-            hint=f"configure at most {entry.max_tokens}",
+            f"{config.title} takes {min(told):,} tokens of a text, configured are {tokens:,}",
+            hint=f"configure at most {min(told)}",
         )
     if entry.truncates and config.over_long != "truncate":
         raise EmbedderRefusedError(
@@ -50,7 +52,7 @@ def budget_of(config: ServiceConfig, entry: ModelEntry) -> Budget:
         )
     return Budget(
         max_inputs=min(config.max_inputs, entry.max_inputs or config.max_inputs),
-        max_tokens=tokens or min(MAX_TOKENS, entry.max_tokens or MAX_TOKENS),
+        max_tokens=tokens or min([MAX_TOKENS, *told]),
         max_batch_tokens=min(MAX_BATCH_TOKENS, entry.max_batch_tokens or MAX_BATCH_TOKENS),
         bytes_per_token=config.bytes_per_token,
     )

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import pickle
-import signal
-import subprocess
 import sys
-import tempfile
 import threading
 import weakref
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 from queue import Empty, SimpleQueue
 from types import TracebackType
 from typing import Any, BinaryIO
 
 from sqlindex.cancellation import POLL_S, CancelToken
+from sqlindex.child_process import ChildProcess
 from sqlindex.errors import SqlindexError, WorkerDiedError
 from sqlindex.indexing.crew_member import EMBED, PARSE, UNABLE, read_frame, write_frame
 from sqlindex.indexing.inference import Inferred, is_of_a_text
@@ -34,11 +30,6 @@ PARSED_CHARS_AHEAD = 4_000_000
 
 _TRIES = 2
 """So many workers may die of the same work."""
-
-_PROGRAM = (
-    "import sys; sys.path.insert(0, sys.argv[1]); "
-    "from sqlindex.indexing.crew_member import main; main()"
-)
 
 
 @dataclass(slots=True)
@@ -168,31 +159,17 @@ class _Member:
     def __init__(self, opening: bytes, results: SimpleQueue[tuple[_Member, Any]]) -> None:
         self.in_hand: deque[_Task] = deque()
         self._requests: SimpleQueue[bytes | None] = SimpleQueue()
-        self._complaints: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the child
-        package_parent = str(Path(__file__).resolve().parents[2])
-        # A group of its own: Ctrl-C is for the program that started it, which then ends the child.
-        group: dict[str, Any] = {"process_group": 0} if os.name == "posix" else {}
         try:
-            self._process = subprocess.Popen(
-                [sys.executable, "-P", "-c", _PROGRAM, package_parent],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=self._complaints,
-                **group,
-            )
+            self._child = ChildProcess("sqlindex.indexing.crew_member")
         except OSError as exc:
-            self._complaints.close()
             raise WorkerDiedError(
                 f"no worker can be started: {exc}", hint="use no workers: all is done here then"
             ) from exc
-        self._end = weakref.finalize(self, _end_process, self._process, os.getpid())
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
         for body in (pickle.dumps(sys.path), opening):
             self._requests.put(body)
         for target, arguments in (
-            (_write, (self._process.stdin, self._requests)),
-            (_read, (self._process.stdout, weakref.ref(self), results)),
+            (_write, (self._child.requests, self._requests)),
+            (_read, (self._child.answers, weakref.ref(self), results)),
         ):
             threading.Thread(
                 target=target, args=arguments, name="sqlindex crew", daemon=True
@@ -205,17 +182,8 @@ class _Member:
 
     def end(self) -> str:
         """Kill the process, if it runs, and wait for it; how it has ended, the first time."""
-        if self._complaints.closed:
-            return ""
         self._requests.put(None)
-        self._end()
-        code = self._process.returncode
-        self._complaints.seek(0)
-        lines = self._complaints.read().decode("utf-8", "replace").strip().split("\n")
-        self._complaints.close()
-        if code < 0:
-            return f"by signal {-code} ({signal.Signals(-code).name})"
-        return f"with exit code {code}: {lines[-1]}".removesuffix(": ")
+        return self._child.end()
 
 
 def _write(stream: BinaryIO, requests: SimpleQueue[bytes | None]) -> None:
@@ -247,13 +215,6 @@ def _read(
         is_first = False
         del member
     stream.close()
-
-
-def _end_process(process: subprocess.Popen[bytes], owner_pid: int) -> None:
-    """Kill the process if it runs, and wait for it, so that no zombie stays."""
-    if os.getpid() == owner_pid:  # a forked copy of this object is not its parent
-        process.kill()
-        process.wait()
 
 
 def _packed(workshop: Workshop, embedder: Embedder | None) -> tuple[bytes | None, bool]:

@@ -13,10 +13,9 @@ from sqlindex.errors import (
     EmbedderMismatchError,
     InputTooLongError,
 )
-from sqlindex.indexing.build import text_at
 from sqlindex.indexing.inference import Encoding, Hands, Inferred
 from sqlindex.indexing.report import Progress, ProgressSink
-from sqlindex.store.contents import read_content
+from sqlindex.indexing.stored_inputs import InputReader
 from sqlindex.store.driver import Connection, stopped_by
 from sqlindex.store.parses import chunk_place, document_of_parse
 from sqlindex.store.vectors import TextPlaces, missing_texts, put_vector_refusals, put_vectors
@@ -104,7 +103,7 @@ class _Batch(NamedTuple):
 
 
 def _batches(connection: Connection, places: TextPlaces, size: int) -> Iterator[_Batch]:
-    reader = _TextReader(connection)
+    reader = InputReader(connection)
     for at in range(0, len(places), size):
         batch = places.batch(at, size)
         yield _Batch(at, batch, [reader.text(parse_id, ord_) for _, parse_id, ord_ in batch])
@@ -223,19 +222,3 @@ def vector_faults(vectors: npt.NDArray[np.float32], dimensions: int) -> dict[int
     for row in np.flatnonzero(~(finite & nonzero)).tolist():
         faults[row] = "not finite" if not finite[row] else "all zeros"
     return faults
-
-
-class _TextReader:
-    """Rebuilds embedding texts from the store; keeps the last content, as places come in order."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-        self._content_id = 0
-        self._content = ""
-
-    def text(self, parse_id: int, ord_: int) -> str:
-        place = chunk_place(self._connection, parse_id, ord_)
-        if place.content_id != self._content_id:
-            self._content = read_content(self._connection, place.content_id)
-            self._content_id = place.content_id
-        return text_at(self._content, place)

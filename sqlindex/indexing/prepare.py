@@ -23,6 +23,7 @@ from sqlindex.filetypes.decoding import Decoded, decode
 from sqlindex.filetypes.registry import FileType, FileTypeRegistry
 from sqlindex.filetypes.unsupported import unsupported
 from sqlindex.indexing.given import check_parsed
+from sqlindex.model.chunks import ChunkSpan
 from sqlindex.model.documents import (
     DocumentRef,
     ParsedDocument,
@@ -200,22 +201,26 @@ class Workshop:
 
     def _chunks(self, text: str, parsed: ParsedDocument) -> tuple[PreparedChunk, ...]:
         spans = chunk_document(text, parsed, self.config.chunks, self.token_limit)
-        bodies = [text[span.start_char : span.end_char] for span in spans]
-        fingerprints = [content_fingerprint(body) for body in bodies]
+        fingerprints = [
+            content_fingerprint(text[span.start_char : span.end_char]) for span in spans
+        ]
         chunks = []
-        for span, body, mark, occurrence in zip(
-            spans, bodies, fingerprints, occurrences(fingerprints), strict=True
+        for span, mark, occurrence in zip(
+            spans, fingerprints, occurrences(fingerprints), strict=True
         ):
             key = None
             if span.is_embedded:
-                section = parsed.sections[span.section]
-                heading = lost_heading(
-                    section.heading_path, section.heading_line, span.is_continuation
-                )
-                read = rendered_text(body, span.rendered)
-                key = embedding_key(embedding_text(read, heading=heading, context=span.context))
+                key = embedding_key(input_of(text, parsed, span))
             chunks.append(PreparedChunk(span, mark, occurrence, key))
         return tuple(chunks)
+
+
+def input_of(text: str, parsed: ParsedDocument, span: ChunkSpan) -> str:
+    """What an embedder gets for a chunk of a text."""
+    section = parsed.sections[span.section]
+    heading = lost_heading(section.heading_path, section.heading_line, span.is_continuation)
+    body = rendered_text(text[span.start_char : span.end_char], span.rendered)
+    return embedding_text(body, heading=heading, context=span.context)
 
 
 def _version(

@@ -1,4 +1,4 @@
-"""Refresh an index: list → diff → build → publish, and the plan that says so beforehand."""
+"""Refresh an index: list → diff → build → publish."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from sqlindex.indexing.report import (
     changes_of,
     no_progress,
 )
-from sqlindex.indexing.resume import StagedBefore, drop_covered, open_build, require_fitting
+from sqlindex.indexing.resume import StagedBefore, drop_covered, open_build
 from sqlindex.model.layers import Layer
 from sqlindex.ports import Embedder, OnFileSystem
 from sqlindex.store.builds import drop_versions
@@ -52,12 +52,8 @@ from sqlindex.store.sources import (
 from sqlindex.store.vectors import (
     add_space,
     find_space,
-    has_vector,
     has_vectors,
     is_same_encoding,
-    lacking_texts,
-    live_parses,
-    lost_texts,
     refused_chunks,
     set_width,
     staged_name,
@@ -144,11 +140,11 @@ def refresh(writer: Writer, job: RefreshJob) -> RefreshReport:
         for listing in job.listings:
             # Closed whatever happens: a source may hold a process or descriptors while it lists.
             with closing(
-                _walk(writer.connection, job, listing, ledger, tally, parsing, build.before)
+                walk_listing(writer.connection, job, listing, ledger, tally, parsing, build.before)
             ) as found:
                 for batch in _batches(found, job.workshop.config.documents_per_batch):
                     stage_documents(writer, build_id, listing.row, batch)
-        _end_walk(job, ledger)
+        end_walk(job, ledger)
         if build.before is not None:
             drop_versions(writer, build.before.stale())
         with writer.transaction() as connection:
@@ -178,7 +174,7 @@ def refresh(writer: Writer, job: RefreshJob) -> RefreshReport:
             job.source_names,
             unchanged=tally.unchanged,
             embedding_inputs=embedded.texts,
-            rebuilt=_rebuilt(
+            rebuilt=rebuilt_layers(
                 writer.connection, head, space_id, is_new_space=is_new_space, layers=job.layers
             ),
             why_reparsed=_ASKED_FOR if "chunks" in job.layers else OTHERWISE_MADE,
@@ -222,57 +218,7 @@ def _tidy_behind(writer: Writer, job: RefreshJob, *, is_published: bool) -> None
             collect(writer, job.cancel)
 
 
-def plan(connection: Connection, job: RefreshJob) -> Changes:
-    """What `refresh` would do now: the same documents and the same number of embedding inputs.
-
-    Reads and parses what changed, writes nothing.
-
-    Raises:
-        BuildChangedError: an unfinished build stands in the way, as `refresh` would say.
-    """
-    require_fitting(connection, job.scope, job.plan, restart=job.restart)
-    head = read_head(connection)
-    space = None
-    if job.embedder is not None:
-        space = find_space(connection, job.embedder.identity)
-    if job.embedder is not None and space is not None:
-        _require_width(connection, job.embedder, *space)
-    space_id = 0 if space is None else space[0]
-    is_new_space = job.embedder is not None and head.space_id != space_id
-    planned_space = None if job.embedder is None else space_id
-    skips_refused = job.allow_bad_vectors
-    tally = Tally()
-    with closing(Ledger()) as ledger, WorkerThread(job.cancel) as worker:
-        for listing in job.listings:
-            parsing = OwnParsing(job.workshop, worker)
-            with closing(_walk(connection, job, listing, ledger, tally, parsing)) as found:
-                for document in found:
-                    if job.embedder is not None and isinstance(document, PreparedDocument):
-                        ledger.add_inputs(
-                            _inputs_of(connection, document, space_id, skips_refused=skips_refused)
-                        )
-        _end_walk(job, ledger)
-        if job.embedder is not None:
-            for source_id, document_id, key in lost_texts(connection, space_id):
-                if not ledger.ends(source_id, document_id):
-                    ledger.add_inputs([key])
-        if is_new_space:
-            for source_id, document_id, parse_id in live_parses(connection):
-                # Those that changed have been counted with what they will be.
-                if not ledger.ends(source_id, document_id):
-                    ledger.add_inputs(
-                        lacking_texts(connection, space_id, parse_id, skips_refused=skips_refused)
-                    )
-        return changes_of(
-            ledger,
-            job.source_names,
-            unchanged=tally.unchanged,
-            embedding_inputs=ledger.inputs(),
-            rebuilt=_rebuilt(connection, head, planned_space, is_new_space=is_new_space),
-        )
-
-
-def _walk(
+def walk_listing(
     connection: Connection,
     job: RefreshJob,
     listing: Listing,
@@ -302,7 +248,7 @@ def _crew(job: RefreshJob) -> AbstractContextManager[Crew | None]:
     return Crew(job.workers, job.workshop, job.embedder, job.cancel)
 
 
-def _end_walk(job: RefreshJob, ledger: Ledger) -> None:
+def end_walk(job: RefreshJob, ledger: Ledger) -> None:
     if job.removals is not None:
         row, versions = job.removals
         for version in versions:
@@ -310,22 +256,6 @@ def _end_walk(job: RefreshJob, ledger: Ledger) -> None:
                 row.source_id, version.document_id, version.raw_digest, version.version_id
             )
     ledger.match_renames()
-
-
-def _inputs_of(
-    connection: Connection, document: PreparedDocument, space_id: int, *, skips_refused: bool
-) -> Iterator[bytes]:
-    """Keys of the embedding texts of a document that the space has no vector for."""
-    if document.parse is None:
-        yield from lacking_texts(
-            connection, space_id, document.version.parse_id, skips_refused=skips_refused
-        )
-    for chunk in document.chunks:
-        key = chunk.embedding_key
-        if key is not None and not has_vector(
-            connection, key, space_id, skips_refused=skips_refused
-        ):
-            yield key
 
 
 def _batches(
@@ -359,14 +289,14 @@ def _space(writer: Writer, job: RefreshJob, build_id: int, head: Head) -> tuple[
             space_id = add_space(connection, name, embedder.dimensions)
     else:
         space_id, dimensions = found
-        _require_width(writer.connection, embedder, space_id, dimensions)
+        require_width(writer.connection, embedder, space_id, dimensions)
         if dimensions != embedder.dimensions:
             with writer.transaction() as connection:
                 set_width(connection, space_id, embedder.dimensions)
     return space_id, head.space_id != space_id
 
 
-def _require_width(
+def require_width(
     connection: Connection, embedder: Embedder, space_id: int, dimensions: int
 ) -> None:
     """Refuse an embedder of another width; a space that damage has emptied takes any."""
@@ -377,7 +307,7 @@ def _require_width(
         )
 
 
-def _rebuilt(
+def rebuilt_layers(
     connection: Connection,
     head: Head,
     space_id: int | None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Literal, cast
+from typing import Literal, NamedTuple, cast
 
 from sqlindex.errors import SqlindexError, UsageError
 from sqlindex.model.documents import Refusal
@@ -29,6 +29,19 @@ class DocumentChange:
     old_id: str | None = None
 
 
+class EmbeddingEstimate(NamedTuple):
+    """What embedding the inputs of a plan will take, from a sample of them.
+
+    Attributes:
+        tokens: that reach the model, special tokens included; None where the embedder does not count.
+        seconds: on this machine now, for the embedding alone; None for an embedder that does not run
+            in this process, since a plan asks no service.
+    """
+
+    tokens: int | None
+    seconds: float | None
+
+
 @dataclass(frozen=True, slots=True)
 class Changes:
     """The difference between the sources and the head, in documents and embedding inputs.
@@ -43,6 +56,7 @@ class Changes:
             `is_kept` if the version indexed earlier is still served.
         embedding_inputs: distinct texts that have no vector yet and get one.
         rebuilt: layers that are rebuilt because what made them changed, in words.
+        estimate: what embedding will take; only of a plan with an embedder. Not compared.
     """
 
     documents: Sequence[DocumentChange] = ()
@@ -52,6 +66,7 @@ class Changes:
     refused: Sequence[tuple[str, Refusal, bool]] = ()
     embedding_inputs: int = 0
     rebuilt: tuple[str, ...] = ()
+    estimate: EmbeddingEstimate | None = field(default=None, compare=False)
 
     def count(self, kind: ChangeKind) -> int:
         """How many documents changed in that way."""
@@ -179,6 +194,7 @@ def changes_of(
     embedding_inputs: int,
     rebuilt: tuple[str, ...],
     why_reparsed: str = OTHERWISE_MADE,
+    estimate: EmbeddingEstimate | None = None,
 ) -> Changes:
     """What a ledger holds, once its renames have been matched.
 
@@ -210,4 +226,5 @@ def changes_of(
         ),
         embedding_inputs=embedding_inputs,
         rebuilt=notes,
+        estimate=estimate,
     )

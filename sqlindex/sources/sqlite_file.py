@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
-import sys
-import tempfile
 import threading
 import weakref
 from collections.abc import Generator, Iterator
 from contextlib import closing, suppress
-from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
+from sqlindex.child_process import ChildProcess
 from sqlindex.errors import SourceError, SqlindexError, UsageError
 from sqlindex.model.documents import DocumentRef, RawDocument, Refusal
 from sqlindex.sources.paths import document_id_of, path_of
@@ -28,17 +24,6 @@ from sqlindex.sources.table_rows import Entry, entry_of, only_document, too_larg
 from sqlindex.sources.table_selection import SqliteTable
 
 BUSY_TIMEOUT_MS = 5_000
-
-# The package that runs is the one that is read with, wherever it lies; the working folder, which may
-# hold a `json.py`, is not searched (-P).
-_PROGRAM = """
-import sys
-sys.path.insert(0, sys.argv[1])
-import sqlindex
-del sys.path[0]
-from sqlindex.sources.sqlite_reader import main
-main()
-"""
 
 
 def canonical_database(path: str | os.PathLike[str]) -> str:
@@ -180,27 +165,14 @@ class _Reader:
         self._root = root
         self._timeout_s = timeout_s
         self._has_timed_out = False
-        package_parent = str(Path(__file__).resolve().parents[2])
-        self._complaints: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the child
-        # A group of its own: Ctrl-C is for the program that started it, which then ends the child.
-        group: dict[str, Any] = {"process_group": 0} if os.name == "posix" else {}
         try:
-            self._process = subprocess.Popen(
-                [sys.executable, "-P", "-c", _PROGRAM, package_parent],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=self._complaints,
-                **group,
-            )
+            self._child = ChildProcess("sqlindex.sources.sqlite_reader")
         except OSError as exc:
-            self._complaints.close()
             raise SourceError(
                 f"no process can be started to read database {root}: {exc}",
                 hint="a program without a Python interpreter reads through a connection: SqliteTableSource",
             ) from exc
-        self._end = weakref.finalize(
-            self, _end_process, self._process, self._complaints, os.getpid()
-        )
+        self._end = weakref.finalize(self, self._child.close)
         self._send(opening)
 
     def close(self) -> None:
@@ -217,10 +189,9 @@ class _Reader:
         Raises:
             UsageError, SourceError: the child says that it cannot read; or it died.
         """
-        assert self._process.stdout is not None
         try:
             with self._watched():
-                message = read_frame(self._process.stdout)
+                message = read_frame(self._child.answers)
         except BrokenFrameError as exc:
             raise self._death(str(exc)) from exc
         if message is None:
@@ -232,28 +203,20 @@ class _Reader:
         return found
 
     def _send(self, body: bytes) -> None:
-        assert self._process.stdin is not None
         # If it died, reading says why.
         with suppress(BrokenPipeError):
-            write_frame(self._process.stdin, body)
+            write_frame(self._child.requests, body)
 
     def _watched(self) -> _Watch:
         return _Watch(self._timeout_s, self._stop)
 
     def _stop(self) -> None:
         self._has_timed_out = True
-        self._process.kill()
+        self._child.kill()
 
     def _death(self, what: str) -> SourceError:
-        code = self._process.wait()
-        if self._has_timed_out:
-            what = f"it was silent for {self._timeout_s} s"
-        elif code < 0:
-            what = f"it was ended by signal {-code} ({signal.Signals(-code).name})"
-        else:
-            self._complaints.seek(0)
-            lines = self._complaints.read().decode("utf-8", "replace").strip().split("\n")
-            what = f"{what} (exit code {code}) {lines[-1]}".strip()
+        how = self._child.wait()
+        what = f"it was silent for {self._timeout_s} s" if self._has_timed_out else f"{what}, {how}"
         return SourceError(
             f"the process that reads database {self._root} failed: {what}",
             hint="refresh again; nothing was deleted",
@@ -274,14 +237,3 @@ class _Watch:
     def __exit__(self, *_: object) -> None:
         if self._timer is not None:
             self._timer.cancel()
-
-
-def _end_process(process: subprocess.Popen[bytes], complaints: BinaryIO, owner_pid: int) -> None:
-    """Kill the child if it runs, and wait for it, so that no zombie stays."""
-    if os.getpid() == owner_pid:  # a forked copy of this object is not its parent
-        process.kill()
-        process.wait()
-    for stream in (process.stdin, process.stdout, complaints):
-        if stream is not None:
-            with suppress(OSError):
-                stream.close()

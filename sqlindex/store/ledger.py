@@ -6,7 +6,7 @@ a temporary file of its own and a small cache, so memory stays bounded whatever 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -24,7 +24,7 @@ _SCHEMA = (
          PRIMARY KEY(source_id, document_id)) WITHOUT ROWID""",
     """CREATE TABLE readmitted(source_id INTEGER, document_id TEXT,
          PRIMARY KEY(source_id, document_id)) WITHOUT ROWID""",
-    "CREATE TABLE input(key BLOB PRIMARY KEY) WITHOUT ROWID",
+    "CREATE TABLE input(key BLOB PRIMARY KEY, chars INTEGER) WITHOUT ROWID",
 )
 _CHANGE = "INSERT OR IGNORE INTO change VALUES(?, ?, ?, NULL, ?)"
 _KNOWS = """
@@ -35,7 +35,7 @@ _REMOVE = "INSERT INTO removed VALUES(?, ?, ?, ?)"
 _REFUSE = "INSERT OR REPLACE INTO refused VALUES(?, ?, ?, ?, ?, ?, ?, ?)"
 _FIND_REFUSED = "SELECT reason FROM refused WHERE source_id = ? AND document_id = ?"
 _READMIT = "INSERT OR IGNORE INTO readmitted VALUES(?, ?)"
-_INPUT = "INSERT OR IGNORE INTO input VALUES(?)"
+_INPUT = "INSERT OR IGNORE INTO input VALUES(?, ?)"
 # Equal bytes are paired as multisets, both sides in order of their ids.
 _PAIRS = """
     CREATE TABLE pair AS
@@ -161,11 +161,9 @@ class Ledger:
         """Note a refusal of an earlier refresh that no longer holds."""
         self._run(_READMIT, (source_id, document_id))
 
-    def add_inputs(self, keys: Iterable[bytes]) -> None:
-        """Note embedding texts that need a vector; one noted twice counts once."""
-        rows = [(key,) for key in keys]
-        with _translated():
-            self._scratch.executemany(_INPUT, rows)
+    def add_input(self, key: bytes, chars: int) -> None:
+        """Note an embedding text that needs a vector; one noted twice counts once."""
+        self._run(_INPUT, (key, chars))
 
     # When all sources have been walked
 
@@ -181,6 +179,10 @@ class Ledger:
     def inputs(self) -> int:
         """How many embedding texts need a vector."""
         return int(self._run("SELECT count(*) FROM input").fetchone()[0])
+
+    def input_chars(self) -> int:
+        """How long they are together, in characters of their chunks."""
+        return int(self._run("SELECT coalesce(sum(chars), 0) FROM input").fetchone()[0])
 
     def changes(self, source_id: int) -> Iterator[tuple[str, str, str | None]]:
         """(kind, document id, old id) of a source's documents, by id."""

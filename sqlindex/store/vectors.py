@@ -9,7 +9,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from operator import mul
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from sqlindex.errors import CorruptIndexError
 from sqlindex.store.checksum import check8
@@ -79,7 +79,7 @@ MISSING_TEXTS = """
     GROUP BY p.text_id ORDER BY min(p.parse_id), p.ord
 """
 _LOST_TEXTS = """
-    SELECT d.source_id, d.document_id, t.key
+    SELECT d.source_id, d.document_id, t.key, c.end_char - c.start_char, c.parse_id, c.ord
     FROM vector_refusal f CROSS JOIN chunk c ON c.text_id = f.text_id JOIN document_version d USING(parse_id)
       JOIN embedding_text t ON t.text_id = f.text_id
     WHERE f.space_id = :space_id AND f.is_lost AND d.born IS NOT NULL AND d.died IS NULL
@@ -90,7 +90,7 @@ _LIVE_PARSES = """
     WHERE born IS NOT NULL AND died IS NULL
 """
 _LACKING = """
-    SELECT t.key FROM chunk c JOIN embedding_text t USING(text_id)
+    SELECT t.key, c.end_char - c.start_char, c.parse_id, c.ord FROM chunk c JOIN embedding_text t USING(text_id)
     WHERE c.parse_id = :parse_id
       AND NOT EXISTS (SELECT 1 FROM vector v WHERE v.vector_id = (:space_id << 40) | c.text_id)
       AND NOT (:skips_refused
@@ -172,6 +172,15 @@ def add_space(connection: Connection, identity: str, dimensions: int) -> int:
     cursor = connection.execute(_ADD_SPACE, {"identity": identity, "dimensions": dimensions})
     assert cursor.lastrowid is not None
     return cursor.lastrowid
+
+
+class StoredInput(NamedTuple):
+    """An embedding text, and one of the chunks that it is of."""
+
+    key: bytes
+    chars: int
+    parse_id: int
+    ord: int
 
 
 class TextPlaces:
@@ -314,19 +323,20 @@ def live_parses(connection: Connection) -> Iterator[tuple[int, str, int]]:
 
 def lacking_texts(
     connection: Connection, space_id: int, parse_id: int, *, skips_refused: bool
-) -> Iterator[bytes]:
-    """Keys of the embedding texts of a stored parse that the space has no vector for."""
+) -> Iterator[StoredInput]:
+    """The embedding texts of a stored parse that the space has no vector for."""
     parameters = {
         "parse_id": parse_id,
         "space_id": space_id,
         "skips_refused": int(skips_refused),
     }
-    return (row[0] for row in connection.execute(_LACKING, parameters))
+    return (StoredInput(*row) for row in connection.execute(_LACKING, parameters))
 
 
-def lost_texts(connection: Connection, space_id: int) -> Iterator[tuple[int, str, bytes]]:
-    """(source id, document id, key) of the head's texts whose vector a repair gave up: O(lost texts)."""
-    return iter(connection.execute(_LOST_TEXTS, {"space_id": space_id}))
+def lost_texts(connection: Connection, space_id: int) -> Iterator[tuple[int, str, StoredInput]]:
+    """(source id, document id, text) of the head's whose vector a repair gave up: O(lost texts)."""
+    for source_id, document_id, *text in connection.execute(_LOST_TEXTS, {"space_id": space_id}):
+        yield source_id, document_id, StoredInput(*text)
 
 
 def has_vector(connection: Connection, key: bytes, space_id: int, *, skips_refused: bool) -> bool:

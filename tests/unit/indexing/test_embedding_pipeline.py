@@ -12,7 +12,7 @@ import pytest
 
 from sqlindex import CancelToken, Document, Index, IndexConfig
 from sqlindex.errors import InputTooLongError
-from sqlindex.indexing import embed
+from sqlindex.indexing.stored_inputs import InputReader
 from sqlindex.ports import OverLongPolicy
 from sqlindex.store import driver
 from sqlindex.testing import HashingEmbedder
@@ -99,13 +99,13 @@ def test_the_next_batch_is_read_while_one_is_embedded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     texts_read = threading.Semaphore(0)
-    text_of = embed._TextReader.text
+    text_of = InputReader.text
 
-    def text(self: embed._TextReader, parse_id: int, ord_: int) -> str:
+    def text(self: InputReader, parse_id: int, ord_: int) -> str:
         texts_read.release()
         return text_of(self, parse_id, ord_)
 
-    monkeypatch.setattr(embed._TextReader, "text", text)
+    monkeypatch.setattr(InputReader, "text", text)
     embedder = Reading(texts_read)
     with Index.open(tmp_path / "i.db", create=True, embedder=embedder, config=config()) as index:
         report = index.upsert("notes", DOCUMENTS, cancel=CancelToken())
