@@ -17,7 +17,6 @@ from sqlindex.store.driver import Connection
 from sqlindex.store.generations import (
     ChangeCounts,
     LexicalChange,
-    changed_chunks,
     clear_superseded,
     has_changes,
     lexical_change,
@@ -127,8 +126,7 @@ def publish_build(
             end_build(connection, build_id)
             also(connection)
             return None
-        changed = changed_chunks(connection, build_id)
-        number_slots(connection, build_id)
+        size = number_slots(connection, build_id)
     if gatekeeper is not None:
         gatekeeper.prepare()
     progress(Progress("publish", 0, 1))
@@ -139,6 +137,7 @@ def publish_build(
                 writer,
                 build_id,
                 head,
+                size,
                 cause=cause,
                 space_id=space_id,
                 analyzer=analyzer,
@@ -154,10 +153,10 @@ def publish_build(
             raise gatekeeper.compared(writer.connection, counts) from None
 
     generation = None
-    if changed < staged_fts_chunks and not is_rebuilt:
+    if size.changed_chunks < staged_fts_chunks and not is_rebuilt:
         # A damaged text that ends cannot be taken out of the live table; the spare one never had it.
         with suppress(CorruptIndexError):
-            is_small = changed <= _READ_BEFORE_CHUNKS
+            is_small = size.changed_chunks <= _READ_BEFORE_CHUNKS
             change = lexical_change(writer.connection, build_id, analyse, is_read_now=is_small)
             generation = publish_with(change)
     if generation is None:

@@ -393,9 +393,12 @@ def _counts(changes: Changes, embedded: Embedded) -> ChangeCounts:
 
 def _remember(connection: Connection, job: RefreshJob, ledger: Ledger) -> None:
     """Keep what helps the next refresh and tells why documents are not in."""
-    drop_file_stats(connection, ledger.removed_ids())
-    drop_refusals(connection, ledger.readmitted())
-    put_refusals(connection, ledger.news())
+    if ledger.has_removals:
+        drop_file_stats(connection, ledger.removed_ids())
+    if ledger.has_readmitted:
+        drop_refusals(connection, ledger.readmitted())
+    if ledger.has_news:
+        put_refusals(connection, ledger.news())
     for source_id, points in _new_mount_points(job).items():
         put_mount_points(connection, source_id, points)
 

@@ -68,11 +68,6 @@ _LIVING_ON = """
       AND version_id NOT IN (SELECT version_id FROM build_removes WHERE build_id = :build_id)
     ORDER BY version_id
 """
-_CHANGED_CHUNKS = """
-    SELECT (SELECT coalesce(sum(chunks), 0) FROM document_version WHERE build_id = :build_id AND born IS NULL)
-      + (SELECT coalesce(sum(d.chunks), 0) FROM build_removes r JOIN document_version d USING(version_id)
-         WHERE r.build_id = :build_id)
-"""
 _DIE = """
     UPDATE document_version SET died = :generation
     WHERE version_id IN (SELECT version_id FROM build_removes WHERE build_id = :build_id)
@@ -80,19 +75,16 @@ _DIE = """
 _BE_BORN = """
     UPDATE document_version SET born = :generation WHERE build_id = :build_id AND born IS NULL
 """
-_COUNT_CHANGE = """
-    SELECT
-      (SELECT count(*) FROM document_version WHERE build_id = :build_id AND born IS NULL),
-      (SELECT coalesce(sum(chunks), 0) FROM document_version WHERE build_id = :build_id AND born IS NULL),
-      (SELECT count(*) FROM build_removes WHERE build_id = :build_id),
-      (SELECT coalesce(sum(d.chunks), 0) FROM build_removes r JOIN document_version d USING(version_id)
-       WHERE r.build_id = :build_id),
-      (SELECT coalesce(max(first_slot + max(chunks, 1)), 0) FROM document_version
-       WHERE build_id = :build_id AND born IS NULL),
+_SIZE = """
+    SELECT s.*, r.*,
       (SELECT count(c.text_id) FROM document_version d JOIN chunk c USING(parse_id)
        WHERE d.build_id = :build_id AND d.born IS NULL)
       - (SELECT count(c.text_id) FROM build_removes r JOIN document_version d USING(version_id)
          JOIN chunk c USING(parse_id) WHERE r.build_id = :build_id)
+    FROM (SELECT count(*), coalesce(sum(chunks), 0), coalesce(max(first_slot + max(chunks, 1)), 0)
+          FROM document_version WHERE build_id = :build_id AND born IS NULL) AS s,
+      (SELECT count(*), coalesce(sum(d.chunks), 0) FROM build_removes r JOIN document_version d USING(version_id)
+       WHERE r.build_id = :build_id) AS r
 """
 _HAS_CHANGES = """
     SELECT EXISTS (SELECT 1 FROM document_version WHERE build_id = :build_id AND born IS NULL)
@@ -120,17 +112,37 @@ def end_staging(connection: Connection, build_id: int) -> None:
     connection.execute(_SUPERSEDE, {"build_id": build_id})
 
 
-def changed_chunks(connection: Connection, build_id: int) -> int:
-    """Lexical rows that publishing the build would delete or insert."""
-    return int(connection.execute(_CHANGED_CHUNKS, {"build_id": build_id}).fetchone()[0])
+class BuildSize(NamedTuple):
+    """What a build changes, counted before the publish, which then is as short as it can be.
+
+    Attributes:
+        born, died: versions.
+        born_chunks, died_chunks: lexical rows that are inserted and deleted.
+        next_slot: behind the last one of the build; 0 if it takes none.
+        more_embedded: chunks with a vector, in and out.
+    """
+
+    born: int
+    born_chunks: int
+    next_slot: int
+    died: int
+    died_chunks: int
+    more_embedded: int
+
+    @property
+    def changed_chunks(self) -> int:
+        """Lexical rows that publishing the build deletes or inserts."""
+        return self.born_chunks + self.died_chunks
 
 
-def number_slots(connection: Connection, build_id: int) -> None:
-    """Give the staged versions their slots, from the head's next one on.
+def number_slots(connection: Connection, build_id: int) -> BuildSize:
+    """Give the staged versions their slots, from the head's next one on; the size of the build.
 
     Publishing re-checks that the head is still the same, so that no other build has taken them.
     """
-    connection.execute(_NUMBER, {"build_id": build_id})
+    build = {"build_id": build_id}
+    connection.execute(_NUMBER, build)
+    return BuildSize(*connection.execute(_SIZE, build).fetchone())
 
 
 class LexicalChange(NamedTuple):
@@ -202,6 +214,7 @@ def publish(
     writer: Writer,
     build_id: int,
     base: Head,
+    size: BuildSize,
     *,
     cause: str,
     space_id: int | None,
@@ -216,6 +229,7 @@ def publish(
 
     Args:
         base: the head the build was made on.
+        size: of the build, as `number_slots` counted it.
         lexical: the table filled by `stage_lexical`, or the change of the live one; the build's
             slots are numbered.
         restored: the generation whose documents come back, of a rollback.
@@ -227,7 +241,8 @@ def publish(
         The new generation.
 
     Raises:
-        HeadMovedError: the head is no longer `base`; nothing is changed.
+        HeadMovedError: the head is no longer `base`, or the build no longer of that size; nothing is
+            changed.
     """
     build = {"build_id": build_id}
     with writer.transaction(durable=True) as connection:
@@ -246,9 +261,6 @@ def publish(
             table = head.lexical
         else:
             table = lexical
-        born, born_chunks, died, died_chunks, next_slot, more_embedded = connection.execute(
-            _COUNT_CHANGE, build
-        ).fetchone()
         connection.execute(
             _ADD_GENERATION,
             {
@@ -258,9 +270,9 @@ def publish(
                 "cause": cause,
                 "space_id": space_id,
                 "analyzer": analyzer,
-                "documents": head.documents + born - died,
-                "chunks": head.chunks + born_chunks - died_chunks,
-                "embedded_chunks": head.embedded_chunks + more_embedded,
+                "documents": head.documents + size.born - size.died,
+                "chunks": head.chunks + size.born_chunks - size.died_chunks,
+                "embedded_chunks": head.embedded_chunks + size.more_embedded,
                 "added": counts.added,
                 "changed": counts.changed + counts.reparsed,
                 "removed": counts.removed,
@@ -270,19 +282,25 @@ def publish(
             },
         )
         # Died before born: version_live allows one live version of a document.
-        connection.execute(_DIE, {**build, "generation": generation})
-        connection.execute(_BE_BORN, {**build, "generation": generation})
+        numbered = {**build, "generation": generation}
+        died = connection.execute(_DIE, numbered).rowcount
+        born = connection.execute(_BE_BORN, numbered).rowcount
+        if (born, died) != (size.born, size.died):
+            raise HeadMovedError(
+                "what the build has staged is no longer what it was", hint="run the refresh again"
+            )
         moved = connection.execute(
             _MOVE_HEAD,
             {
                 "generation": generation,
                 "lexical": table,
-                "next_slot": next_slot,
+                "next_slot": size.next_slot,
                 "base": base.generation,
             },
         )
         assert moved.rowcount == 1
-        take_plain_name(connection, space_id, generation)
+        if space_id != head.space_id:
+            take_plain_name(connection, space_id, generation)
         if also is not None:
             also(connection)
         end_build(connection, build_id)

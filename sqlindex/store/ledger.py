@@ -86,6 +86,9 @@ class Ledger:
     def __init__(self) -> None:
         self._scratch: Connection = connect_scratch()
         self._has_kept = False
+        self._has_removals = False
+        self._has_news = False
+        self._has_readmitted = False
         for statement in _SCHEMA:
             self._run(statement)
 
@@ -113,6 +116,7 @@ class Ledger:
         self, source_id: int, document_id: str, raw_digest: bytes, version_id: int
     ) -> None:
         """Note a live version that ends without a successor."""
+        self._has_removals = True
         self._run(_REMOVE, (source_id, document_id, raw_digest, version_id))
 
     def add_refusal(
@@ -125,6 +129,7 @@ class Ledger:
             is_news: whether the index does not say just this already.
         """
         self._has_kept |= refusal.reason.keeps_last_version
+        self._has_news |= is_news
         row = (
             source_id,
             refusal.document_id,
@@ -159,16 +164,34 @@ class Ledger:
 
     def readmit(self, source_id: int, document_id: str) -> None:
         """Note a refusal of an earlier refresh that no longer holds."""
+        self._has_readmitted = True
         self._run(_READMIT, (source_id, document_id))
 
     def add_input(self, key: bytes, chars: int) -> None:
         """Note an embedding text that needs a vector; one noted twice counts once."""
         self._run(_INPUT, (key, chars))
 
-    # When all sources have been walked
+    # When all sources have been walked; what is empty costs no statement, in the publish or before
+
+    @property
+    def has_removals(self) -> bool:
+        """Whether `removed_ids` names any."""
+        return self._has_removals
+
+    @property
+    def has_news(self) -> bool:
+        """Whether `news` names any."""
+        return self._has_news
+
+    @property
+    def has_readmitted(self) -> bool:
+        """Whether `readmitted` names any."""
+        return self._has_readmitted
 
     def match_renames(self) -> None:
         """Turn pairs of an added and a removed document with equal bytes into renames."""
+        if not self._has_removals:
+            return
         for statement in (_PAIRS, _RENAMED_AWAY, _RENAME, _ADD_REMOVED):
             self._run(statement)
 

@@ -67,6 +67,7 @@ class Writer:
         self._cancel = cancel
         self._patience = patience
         self._has_warned = False
+        self._is_durable = False
         self.connection = connect(path, "rw", timeout_ms=busy_timeout_ms, is_repair=is_repair)
         try:
             for pragma in (
@@ -100,7 +101,9 @@ class Writer:
         """
         connection = self.connection
         with translated_errors(self.path):
-            connection.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
+            if durable is not self._is_durable:
+                connection.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
+                self._is_durable = durable
             connection.execute("BEGIN IMMEDIATE")
             try:
                 with stopped_by(self._cancel, connection):

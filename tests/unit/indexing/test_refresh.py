@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -18,6 +20,7 @@ from sqlindex.errors import (
     DocumentRefusedError,
     DuplicateError,
     EmbedderRequiredError,
+    HeadMovedError,
     LockedError,
     SourceError,
     UnknownModelError,
@@ -25,6 +28,7 @@ from sqlindex.errors import (
     UsageError,
 )
 from sqlindex.indexing.diff import is_unchanged
+from sqlindex.indexing.report import Progress
 from sqlindex.model.documents import DocumentRef, FileStat, RawDocument, Refusal, RefusalReason
 from sqlindex.store.connection import IndexFile
 from sqlindex.store.documents import LiveVersion
@@ -622,3 +626,21 @@ def test_a_file_is_known_by_its_stat_only_some_time_after_its_change(
         assert not is_unchanged(other, known, version)
     assert not is_unchanged(stat, None, version)
     assert not is_unchanged(None, known, version)
+
+
+@pytest.mark.req("A-14")
+def test_a_build_that_is_no_longer_what_was_counted_is_not_published(tmp_path: Path) -> None:
+    path = tmp_path / "i.db"
+    with Index.open(path, create=True, embedder=HashingEmbedder()) as index:
+        index.upsert("host", [Document("a", "alpha"), Document("b", "beta")])
+
+        def drop_a_version(told: Progress) -> None:
+            if (told.phase, told.done) == ("publish", 0):
+                with closing(sqlite3.connect(path)) as other, other:
+                    other.execute("DELETE FROM document_version WHERE born IS NULL")
+
+        with pytest.raises(HeadMovedError, match="no longer what it was"):
+            index.upsert("host", [Document("a", "omega")], progress=drop_a_version)
+        assert index.status().generation == 1
+        assert [hit.document_id for hit in index.search("alpha", mode="lexical").hits] == ["a"]
+        assert index.check() == []
