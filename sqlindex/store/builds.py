@@ -170,8 +170,8 @@ def drop_build(writer: Writer, build_id: int) -> None:
 
 
 def end_build(connection: Connection, build_id: int) -> None:
-    """Forget a build whose versions are published or dropped."""
-    for statement in (_DROP_REMOVES, _DROP_NOTES, _END):
+    """Forget a build whose versions are published or dropped, and whose notes are applied or dropped."""
+    for statement in (_DROP_REMOVES, _END):
         connection.execute(statement, {"build_id": build_id})
 
 

@@ -211,7 +211,7 @@ def forget_gate(connection: Connection, build_id: int) -> None:
 
 def apply_notes(connection: Connection, build: GatedBuild) -> None:
     """Note, in the publishing transaction, what the build's refresh had seen."""
-    for statement in (_FORGET_STATS, _READMIT, _REFUSE):
+    for statement in (_FORGET_STATS, _READMIT, _REFUSE, _DROP_NOTES):
         connection.execute(statement, {"build_id": build.build_id})
     for source_id, points in build.record.mount_points.items():
         put_mount_points(connection, source_id, points)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -30,6 +29,7 @@ from sqlindex.errors import (
 from sqlindex.indexing.diff import is_unchanged
 from sqlindex.indexing.report import Progress
 from sqlindex.model.documents import DocumentRef, FileStat, RawDocument, Refusal, RefusalReason
+from sqlindex.store import driver
 from sqlindex.store.connection import IndexFile
 from sqlindex.store.documents import LiveVersion
 from sqlindex.store.sources import StatRow
@@ -636,7 +636,7 @@ def test_a_build_that_is_no_longer_what_was_counted_is_not_published(tmp_path: P
 
         def drop_a_version(told: Progress) -> None:
             if (told.phase, told.done) == ("publish", 0):
-                with closing(sqlite3.connect(path)) as other, other:
+                with closing(driver.connect(path, "rw")) as other:
                     other.execute("DELETE FROM document_version WHERE born IS NULL")
 
         with pytest.raises(HeadMovedError, match="no longer what it was"):
