@@ -13,7 +13,7 @@ from sqlindex.errors import CancelledError, CorruptIndexError, GateError, Sqlind
 from sqlindex.indexing.report import Progress, ProgressSink
 from sqlindex.model.gate import GateResult
 from sqlindex.store.builds import end_build
-from sqlindex.store.driver import Connection
+from sqlindex.store.driver import Connection, translated_errors
 from sqlindex.store.generations import (
     ChangeCounts,
     LexicalChange,
@@ -155,9 +155,11 @@ def publish_build(
     generation = None
     if size.changed_chunks < staged_fts_chunks and not is_rebuilt:
         # A damaged text that ends cannot be taken out of the live table; the spare one never had it.
-        with suppress(CorruptIndexError):
+        with suppress(CorruptIndexError), translated_errors(writer.path):
             is_small = size.changed_chunks <= _READ_BEFORE_CHUNKS
-            change = lexical_change(writer.connection, build_id, analyse, is_read_now=is_small)
+            change = lexical_change(
+                writer.connection, head.lexical, build_id, analyse, is_read_now=is_small
+            )
             generation = publish_with(change)
     if generation is None:
         spare: LexicalTable = "a" if head.lexical == "b" else "b"

@@ -19,6 +19,7 @@ from sqlindex.store.lexical import (
     delete_rows,
     insert_rows,
     lexical_rows,
+    open_table,
 )
 from sqlindex.store.vectors import take_plain_name
 from sqlindex.store.writer import Writer
@@ -153,9 +154,14 @@ class LexicalChange(NamedTuple):
 
 
 def lexical_change(
-    connection: Connection, build_id: int, analyse: Analyse, *, is_read_now: bool
+    connection: Connection,
+    table: LexicalTable,
+    build_id: int,
+    analyse: Analyse,
+    *,
+    is_read_now: bool,
 ) -> LexicalChange:
-    """What publishing a numbered build changes in the live lexical table.
+    """What publishing a numbered build changes in the live lexical table, which is opened.
 
     Args:
         is_read_now: analyse before the publish, which then is as short as it can be; else one
@@ -167,6 +173,7 @@ def lexical_change(
         for (version_id,) in connection.execute(query, build).fetchall():
             yield lexical_rows(connection, version_id, analyse)
 
+    open_table(connection, table)
     leaving, entering = rows(_REMOVED_IDS), rows(_STAGED_IDS)
     return (
         LexicalChange(list(leaving), list(entering))

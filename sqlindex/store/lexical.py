@@ -51,6 +51,10 @@ _DELETE = {
     "b": "INSERT INTO chunk_fts_b(chunk_fts_b, rowid, title, headings, body, tags, path) "
     "VALUES('delete', ?, ?, ?, ?, ?, ?)",
 }
+_OPEN = {
+    "a": "SELECT rowid FROM chunk_fts_a WHERE rowid = 0",
+    "b": "SELECT rowid FROM chunk_fts_b WHERE rowid = 0",
+}
 _CLEAR = {
     "a": "INSERT INTO chunk_fts_a(chunk_fts_a) VALUES('delete-all')",
     "b": "INSERT INTO chunk_fts_b(chunk_fts_b) VALUES('delete-all')",
@@ -100,6 +104,11 @@ def lexical_rows(connection: Connection, version_id: int, analyse: Analyse) -> l
             (first_slot + ord_, analysed_title, headings, body, analysed_tags, analysed_path)
         )
     return rows
+
+
+def open_table(connection: Connection, table: LexicalTable) -> None:
+    """Let FTS5 read the table's configuration now, which it does once for a connection."""
+    connection.execute(_OPEN[table]).fetchone()
 
 
 def insert_rows(connection: Connection, table: LexicalTable, rows: Sequence[Row]) -> None:
