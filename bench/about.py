@@ -33,8 +33,8 @@ writes to the log. The baseline of `to_copied_membership` is a table of every ge
 Markdown files of twenty chunks with vectors of hashed words, made anew with two workers and killed half-way, then gone on with.
 `embedded_twice` counts inputs; its limit is one batch of each worker. `peak_of_all` is the largest sum over all processes
 (memory that they share counts once). `search_p95_beside` compares hybrid searches of another process with `baseline`, the
-same before. `two_workers_to_one` compares a phase, by turns: reading, parsing and staging all documents; embedding with MiniLM (one
-in a hundred chunks, where it is installed), of which each worker uses one processor.""",
+same before. `two_workers_to_one` compares a phase, by turns: reading, parsing and staging all documents; embedding with MiniLM (where it
+is installed, of few chunks), of which each worker uses one processor.""",
     "concurrency": """\
 Lexical index of documents of four chunks. A reader is a process that alternates a lexical search and reading its first document; the writer
 publishes one changed document, waits 20 ms, and so on. `baseline` is one reader alone.""",

@@ -37,8 +37,8 @@ PARTS = 20
 WORKERS = 2
 ROUNDS = 3
 MODEL = "minilm"
-MODEL_SHARE = 100
-"""One in so many chunks is enough to see how MiniLM scales."""
+MODEL_CHUNKS = 512
+"""Enough to see how MiniLM scales, and as many batches for each of two workers."""
 MEMORY_LIMIT_MIB = 400
 SPEEDUP_LIMIT = 1.6
 BESIDE_LIMIT = 1.5
@@ -149,7 +149,7 @@ def run(n: int | None) -> Iterator[Figure]:
         yield from _killed_and_beside(path, log, texts, chunks)
         yield from _scaled("parse", "chunks", path, log, chunks)
         if find_staged(MODEL) is not None:
-            few = max(chunks // MODEL_SHARE, PARTS)
+            few = min(chunks, MODEL_CHUNKS)
             _write_files(place / "few", texts, few)
             small = place / "few.db"
             Reindex.started("first-model", small, log, 0).wait()
