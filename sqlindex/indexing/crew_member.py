@@ -26,7 +26,7 @@ EMBED = "embed"
 
 _LENGTH_BYTES = 8
 
-_NICENESS = 5
+_NICENESS = 10
 """Searches, and the process that stores what comes of the work, go first."""
 
 
