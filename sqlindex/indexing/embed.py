@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from operator import index
+from typing import TYPE_CHECKING, NamedTuple, SupportsIndex
 
 from sqlindex.cancellation import CancelToken
 from sqlindex.errors import (
@@ -24,6 +25,12 @@ from sqlindex.store.writer import Writer
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
+
+
+_LEXICAL_ONLY = (
+    "fix the embedder, or publish such chunks lexical-only: allow_bad_vectors=True, "
+    "--lexical-only-on-bad-vector"
+)
 
 
 @dataclass(slots=True)
@@ -109,9 +116,9 @@ class _Batch(NamedTuple):
     places: list[tuple[int, int, int]]
     texts: list[str]
 
-    def has(self, row: int | None) -> bool:
+    def has(self, row: object) -> bool:
         """Whether an embedder that names this row means one of these texts."""
-        return row is not None and 0 <= row < len(self.places)
+        return isinstance(row, SupportsIndex) and 0 <= index(row) < len(self.places)
 
 
 def _batches(connection: Connection, places: TextPlaces, size: int) -> Iterator[_Batch]:
@@ -149,7 +156,8 @@ class _Keeper:
         identity, dimensions, token_limit = self._encoding
         if isinstance(outcome, EmbedderError) and batch.has(outcome.row):
             where = self._where(places[outcome.row or 0])
-            raise type(outcome)(f"{where}: {outcome}", hint=outcome.hint) from outcome
+            hint = _LEXICAL_ONLY if isinstance(outcome, BadVectorError) else ""
+            raise type(outcome)(f"{where}: {outcome}", hint=outcome.hint or hint) from outcome
         if isinstance(outcome, Exception):
             raise EmbedderError(
                 f"the embedder failed on a batch of {len(places)}, from {self._where(places[0])} on: "
@@ -178,8 +186,7 @@ class _Keeper:
             row, detail = min(faults.items())
             raise BadVectorError(
                 f"the embedder gave a bad vector for {self._where(places[row])}: {detail}",
-                hint="fix the embedder, or publish such chunks lexical-only: allow_bad_vectors=True, "
-                "--lexical-only-on-bad-vector",
+                hint=_LEXICAL_ONLY,
             )
         good = [row for row in range(len(places)) if row not in faults]
         with self._writer.transaction() as connection:
@@ -197,10 +204,11 @@ class _Keeper:
         """Note the text that an embedder has no good vector for; the batch without it."""
         row = refused.row
         assert row is not None
+        detail = str(refused).encode(errors="replace").decode()
         with self._writer.transaction() as connection:
-            put_vector_refusals(connection, self._space_id, {batch.places[row][0]: str(refused)})
+            put_vector_refusals(connection, self._space_id, {batch.places[row][0]: detail})
         self._done.texts += 1
-        self._done.without_vector.append(f"{self._where(batch.places[row])}: {refused}")
+        self._done.without_vector.append(f"{self._where(batch.places[row])}: {detail}")
         places, texts = batch.places[:], batch.texts[:]
         del places[row], texts[row]
         return _Batch(batch.number, places, texts)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import reprlib
 import time
 from bisect import insort
 from collections.abc import Callable, Iterable
 from contextlib import closing
 from functools import partial
+from numbers import Real
+from typing import Any, TypeVar
 
 from sqlindex.cancellation import WorkerThread
-from sqlindex.errors import EmbedderError, SqlindexError
+from sqlindex.errors import BadVectorError, EmbedderError, SqlindexError
 from sqlindex.indexing.inference import infer
 from sqlindex.indexing.parsing import OwnParsing
 from sqlindex.indexing.prepare import PreparedDocument, input_of
@@ -35,6 +38,8 @@ from sqlindex.store.vectors import (
     live_parses,
     lost_texts,
 )
+
+_T = TypeVar("_T")
 
 _SAMPLE = 64
 """Texts whose tokens are counted: with so many the total is within a few percent."""
@@ -85,7 +90,13 @@ def plan(connection: Connection, job: RefreshJob) -> Changes:
                     inputs.add_parse(parse_id)
         estimate = None
         if job.embedder is not None:
-            estimate = _estimate(job.embedder, inputs.sample, ledger.input_chars(), worker)
+            estimate = _estimate(
+                job.embedder,
+                inputs.sample,
+                ledger.input_chars(),
+                worker,
+                skips_refused=skips_refused,
+            )
         return changes_of(
             ledger,
             job.source_names,
@@ -168,7 +179,7 @@ class _Inputs:
 
 
 def _estimate(
-    embedder: Embedder, sample: _Sample, chars: int, worker: WorkerThread
+    embedder: Embedder, sample: _Sample, chars: int, worker: WorkerThread, *, skips_refused: bool
 ) -> EmbeddingEstimate:
     """What it takes to embed texts of so many characters, from what a sample of them takes."""
     texts, lengths = sample.texts, sample.chars
@@ -176,27 +187,45 @@ def _estimate(
         return EmbeddingEstimate(tokens=0, seconds=0.0)
     tokens = seconds = None
     if isinstance(embedder, TokenLimited):
-        counted: list[int] = worker.run(partial(embedder.count_tokens, texts))
         limit = embedder.token_limit
-        read = sum(min(count, limit) for count in counted)
+        read = sum(min(count, limit) for count in _counts(embedder, texts, worker))
         tokens = round(read * chars / max(1, sum(lengths)))
     if isinstance(embedder, RunsLocally) and embedder.runs_locally:
         tried = texts[:_TRIED]
-        _embed(embedder, tried[:1], worker)  # the first call loads the model
-        started = time.perf_counter()
-        _embed(embedder, tried, worker)
-        elapsed = time.perf_counter() - started
-        seconds = elapsed * chars / max(1, sum(lengths[:_TRIED]))
+        try:
+            _called(
+                partial(infer, embedder, tried[:1]), 1, worker
+            )  # the first call loads the model
+            started = time.perf_counter()
+            _called(partial(infer, embedder, tried), len(tried), worker)
+        except BadVectorError as exc:
+            if not skips_refused or exc.row is None:
+                raise
+        else:
+            elapsed = time.perf_counter() - started
+            seconds = elapsed * chars / max(1, sum(lengths[:_TRIED]))
     return EmbeddingEstimate(tokens=tokens, seconds=seconds)
 
 
-def _embed(embedder: Embedder, texts: list[str], worker: WorkerThread) -> None:
+def _counts(embedder: TokenLimited, texts: list[str], worker: WorkerThread) -> list[int]:
+    """Tokens of each text, as the embedder counts them."""
+    counted: list[Any] = _called(lambda: list(embedder.count_tokens(texts)), len(texts), worker)
+    is_sound = all(issubclass(type(count), Real) and count >= 0 for count in counted)
+    if len(counted) != len(texts) or not is_sound:
+        raise EmbedderError(
+            f"the embedder counts the tokens of {len(texts)} texts as {reprlib.repr(counted)}",
+            hint="count_tokens must give a number from 0 on for each text",
+        )
+    return counted
+
+
+def _called(function: Callable[[], _T], texts: int, worker: WorkerThread) -> _T:
     try:
-        worker.run(partial(infer, embedder, texts))
+        return worker.run(function)
     except SqlindexError:
         raise
     except Exception as exc:  # a host's embedder may raise anything
         raise EmbedderError(
-            f"the embedder failed on {len(texts)} texts: {type(exc).__name__}: {exc}",
+            f"the embedder failed on {texts} texts: {type(exc).__name__}: {exc}",
             hint="see the cause",
         ) from exc

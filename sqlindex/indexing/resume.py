@@ -34,6 +34,7 @@ REINDEX_SCOPE = "reindex"
 LAYERS_OF_PLAN = "layers"
 """Where the plan of a reindex names the layers that are made anew."""
 
+_BAD_VECTORS, _REFUSED, _LEFT_OUT = "bad vectors", "refused", "published without"
 _SOURCE = "source "
 _SHOWN = 60
 
@@ -95,7 +96,7 @@ def open_build(writer: Writer, scope: str, plan: Mapping[str, str], *, restart: 
         is_left = restart or not _has_work(build, plan) or _is_answered(build, plan)
         if not scope or not build.scope or is_left:
             drop_build(writer, build.build_id)
-        elif build.plan != plan:
+        elif not _can_go_on(build, plan):
             raise _changed(build, plan)
         else:
             kept = build
@@ -103,7 +104,7 @@ def open_build(writer: Writer, scope: str, plan: Mapping[str, str], *, restart: 
         if kept is None:
             build_id, head = begin_build(connection, scope, plan)
             return OpenBuild(build_id, head)
-        head = go_on_with(connection, kept.build_id)
+        head = go_on_with(connection, kept.build_id, plan)
     return OpenBuild(kept.build_id, head, StagedBefore(writer.connection, kept.build_id))
 
 
@@ -118,7 +119,7 @@ def require_fitting(
     for build in unfinished_builds(connection):
         is_ours = scope and build.scope == scope and not restart
         is_left = not _has_work(build, plan) or _is_answered(build, plan)
-        if is_ours and build.plan != plan and not is_left:
+        if is_ours and not is_left and not _can_go_on(build, plan):
             raise _changed(build, plan)
 
 
@@ -163,7 +164,7 @@ def plan_of(
     plan["chunks"] = workshop.cuts
     plan["chunker"] = f"{CHUNKER_VERSION}, embedding input {EMBEDDING_INPUT_VERSION}"
     plan["parsers"] = blake2b("\n".join(workshop.readers()).encode(), digest_size=8).hexdigest()
-    plan["bad vectors"] = "published without" if allow_bad_vectors else "refused"
+    plan[_BAD_VECTORS] = _LEFT_OUT if allow_bad_vectors else _REFUSED
     if layers:
         plan[LAYERS_OF_PLAN] = ", ".join(sorted(layers))
     return plan
@@ -180,6 +181,11 @@ def _sources_plan(sources: Iterable[SourceRow]) -> dict[str, str]:
         f"{_SOURCE}{row.name}": f"{row.kind} {row.root or ''} {json.dumps(row.options, sort_keys=True)}"
         for row in sources
     }
+
+
+def _can_go_on(build: UnfinishedBuild, plan: Mapping[str, str]) -> bool:
+    """Whether a build can be finished: as it was begun, or without the vectors that stopped it."""
+    return plan in (build.plan, {**build.plan, _BAD_VECTORS: _LEFT_OUT})
 
 
 def _is_answered(build: UnfinishedBuild, plan: Mapping[str, str]) -> bool:

@@ -31,7 +31,9 @@ _UNFINISHED = """
       (SELECT count(*) FROM document_version d WHERE d.build_id = b.build_id AND d.born IS NULL), gated IS NOT NULL
     FROM build b ORDER BY build_id
 """
-_GO_ON = "UPDATE build SET base_generation = :base, gated = NULL WHERE build_id = :build_id"
+_GO_ON = """
+    UPDATE build SET base_generation = :base, plan = :plan, gated = NULL WHERE build_id = :build_id
+"""
 _LEXICAL = "SELECT lexical FROM build WHERE build_id = :build_id"
 _DROP_STAGED = """
     DELETE FROM document_version WHERE version_id IN (
@@ -73,7 +75,7 @@ def begin_build(connection: Connection, scope: str, plan: Mapping[str, str]) -> 
         "base": head.generation,
         "now": utc_now(),
         "scope": scope,
-        "plan": json.dumps(dict(plan), ensure_ascii=False, sort_keys=True),
+        "plan": _stored(plan),
     }
     build_id = connection.execute(_BEGIN, parameters).lastrowid
     assert build_id is not None
@@ -128,14 +130,23 @@ def unreadable_builds(connection: Connection) -> list[int]:
     return found
 
 
-def go_on_with(connection: Connection, build_id: int) -> Head:
-    """Take up an unfinished build on the present head, which is returned.
+def _stored(plan: Mapping[str, str]) -> str:
+    return json.dumps(dict(plan), ensure_ascii=False, sort_keys=True)
+
+
+def go_on_with(connection: Connection, build_id: int, plan: Mapping[str, str]) -> Head:
+    """Take up an unfinished build on the present head, which is returned, with the plan of now.
 
     What it removes is found anew; its staged versions are compared with the head again. A gate that
     held it holds it no longer.
     """
     head = read_head(connection)
-    connection.execute(_GO_ON, {"build_id": build_id, "base": head.generation})
+    parameters: dict[str, Value] = {
+        "build_id": build_id,
+        "base": head.generation,
+        "plan": _stored(plan),
+    }
+    connection.execute(_GO_ON, parameters)
     for statement in (_DROP_REMOVES, _DROP_NOTES):
         connection.execute(statement, {"build_id": build_id})
     return head

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sqlindex import CancelToken, Document, Index, IndexConfig
-from sqlindex.errors import InputTooLongError
+from sqlindex.errors import BadVectorError, EmbedderError, InputTooLongError
 from sqlindex.indexing.stored_inputs import InputReader
 from sqlindex.ports import OverLongPolicy
 from sqlindex.store import driver
@@ -139,3 +139,39 @@ def test_one_that_fails_on_a_long_text_is_asked_to_count_before_it_embeds(tmp_pa
         with pytest.raises(InputTooLongError, match="limit of 6 tokens"):
             index.upsert("notes", [Document("long", "The pump is hot and the valve is cold.")])
         assert made.document_inputs == []
+
+
+class Refusing(HashingEmbedder):
+    """Has no good vector for a text, and names its row."""
+
+    def __init__(self, detail: str, row: object) -> None:
+        super().__init__(16)
+        self._detail, self._row = detail, row
+
+    def embed_documents(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        if len(texts) > 1:
+            raise BadVectorError(self._detail, row=self._row)  # type: ignore[arg-type]
+        return super().embed_documents(texts)
+
+
+@pytest.mark.req("A-21")
+@pytest.mark.parametrize("row", ["0", 0.5, len(DOCUMENTS), -1])
+def test_a_row_that_is_none_of_the_batch_is_no_text_to_leave_out(
+    tmp_path: Path, row: object
+) -> None:
+    embedder = Refusing("all zeros", row)
+    with Index.open(tmp_path / "i.db", create=True, embedder=embedder) as index:
+        with pytest.raises(EmbedderError, match="a batch of 22, from n: d00"):
+            index.upsert("n", DOCUMENTS, allow_bad_vectors=True)
+        assert index.check() == []
+
+
+@pytest.mark.req("A-21")
+def test_a_reason_that_cannot_be_stored_as_it_is_leaves_the_text_out_all_the_same(
+    tmp_path: Path,
+) -> None:
+    embedder = Refusing("zeros of \ud800", 0)
+    with Index.open(tmp_path / "i.db", create=True, embedder=embedder) as index:
+        report = index.upsert("n", DOCUMENTS[:2], allow_bad_vectors=True)
+        assert report.without_vector == ("n: d00, lines 1-1: zeros of ?",)
+        assert index.check() == []

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
 import pytest
 
 from sqlindex import Index
 from sqlindex.cli.refresh_cmd import _cost
+from sqlindex.errors import BadVectorError, EmbedderError
 from sqlindex.indexing.report import Changes, EmbeddingEstimate
 from sqlindex.ports import OverLongPolicy
 from sqlindex.testing import HashingEmbedder
@@ -129,3 +133,48 @@ def test_the_command_says_no_more_digits_than_it_knows(
 ) -> None:
     estimate = EmbeddingEstimate(tokens, seconds)
     assert _cost(Changes(embedding_inputs=1, estimate=estimate)) == told
+
+
+@pytest.mark.req("D-11")
+@pytest.mark.parametrize("counted", [[math.nan, 3], [-1, 3], [3], None, ["3", "3"]])
+def test_rubbish_for_token_counts_is_the_embedders_error(
+    tmp_path: Path, folder: Path, counted: object
+) -> None:
+    _fill(folder, 2)
+    embedder = Counting()
+    embedder.count_tokens = lambda texts: counted  # type: ignore[method-assign, assignment, return-value]
+    with _index(tmp_path, folder, embedder) as index, pytest.raises(EmbedderError) as caught:
+        index.plan()
+    assert caught.value.hint
+
+
+@pytest.mark.req("D-11")
+def test_what_counting_tokens_raises_is_the_embedders_error(tmp_path: Path, folder: Path) -> None:
+    class Broken(Counting):
+        def count_tokens(self, texts: Sequence[str]) -> list[int]:
+            raise RuntimeError("no tokenizer")
+
+    _fill(folder, 2)
+    with (
+        _index(tmp_path, folder, Broken()) as index,
+        pytest.raises(EmbedderError, match="RuntimeError: no tokenizer"),
+    ):
+        index.plan()
+
+
+@pytest.mark.req("D-11", "A-21")
+def test_a_plan_that_leaves_out_bad_vectors_does_not_fail_at_one(
+    tmp_path: Path, folder: Path
+) -> None:
+    class Spoilt(CountingHere):
+        def embed_documents(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+            raise BadVectorError("all zeros", row=0)
+
+    _fill(folder, 2)
+    with _index(tmp_path, folder, Spoilt()) as index:
+        with pytest.raises(BadVectorError):
+            index.plan()
+        estimate = index.plan(allow_bad_vectors=True).estimate
+        assert index.refresh(allow_bad_vectors=True).is_published
+    assert estimate is not None
+    assert estimate.seconds is None

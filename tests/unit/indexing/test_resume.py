@@ -14,7 +14,7 @@ import pytest
 from sqlindex import Index
 from sqlindex.cancellation import CancelToken
 from sqlindex.config import ChunkConfig, IndexConfig
-from sqlindex.errors import BuildChangedError, CancelledError, EmbedderError
+from sqlindex.errors import BadVectorError, BuildChangedError, CancelledError, EmbedderError
 from sqlindex.indexing import diff
 from sqlindex.model.documents import DocumentRef, RawDocument, Refusal
 from sqlindex.sources.filesystem import FolderSource
@@ -294,3 +294,44 @@ def test_pushed_documents_begin_anew_and_leave_nothing_staged(index: Index, shel
     assert shell(index.path, _STAGED) == ["0"]
     assert index.status().documents == 200
     assert index.status().unfinished == ()
+
+
+@pytest.mark.req("A-21", "C-6")
+@pytest.mark.parametrize("command", ["refresh", "reindex"])
+def test_a_build_that_a_bad_vector_stopped_goes_on_without_it(db: Path, command: str) -> None:
+    class Spoilt(HashingEmbedder):
+        is_well = command == "reindex"
+
+        def embed_documents(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+            for row, text in enumerate(texts):
+                if "word13 " in text and not self.is_well:
+                    raise BadVectorError("all zeros", row=row)
+            return super().embed_documents(texts)
+
+    embedder = Spoilt(16)
+    with Index.open(db, config=CONFIG, embedder=embedder) as index:
+        if command == "reindex":
+            index.refresh()
+            embedder.is_well = False
+        run = getattr(index, command)
+        with pytest.raises(BadVectorError, match=r"note13\.md, lines") as caught:
+            run()
+        assert "--lexical-only-on-bad-vector" in caught.value.hint
+        if command == "refresh":
+            index.plan(allow_bad_vectors=True)
+        report = run(allow_bad_vectors=True)
+        assert report.resumed == FILES
+        assert report.embedded < FILES
+        assert len(report.without_vector) == 1
+        assert index.check() == []
+
+
+@pytest.mark.req("C-6")
+def test_a_build_begun_without_bad_vectors_is_not_finished_by_one_that_refuses_them(
+    db: Path,
+) -> None:
+    with Index.open(db, config=CONFIG, embedder=Failing(3)) as index:
+        with pytest.raises(EmbedderError):
+            index.refresh(allow_bad_vectors=True)
+        with pytest.raises(BuildChangedError, match="bad vectors was published without"):
+            index.refresh()
