@@ -193,9 +193,8 @@ def _estimate(
     if isinstance(embedder, RunsLocally) and embedder.runs_locally:
         tried = texts[:_TRIED]
         try:
-            _called(
-                partial(infer, embedder, tried[:1]), 1, worker
-            )  # the first call loads the model
+            # The first call loads the model.
+            _called(partial(infer, embedder, tried[:1]), 1, worker)
             started = time.perf_counter()
             _called(partial(infer, embedder, tried), len(tried), worker)
         except BadVectorError as exc:
@@ -226,6 +225,6 @@ def _called(function: Callable[[], _T], texts: int, worker: WorkerThread) -> _T:
         raise
     except Exception as exc:  # a host's embedder may raise anything
         raise EmbedderError(
-            f"the embedder failed on {texts} texts: {type(exc).__name__}: {exc}",
+            f"the embedder failed on a batch of {texts}: {type(exc).__name__}: {exc}",
             hint="see the cause",
         ) from exc
