@@ -15,7 +15,9 @@ PACKAGE = Path(__file__).resolve().parents[2] / "sqlindex"
 
 LEVEL_BY_PART = {
     "errors": -1,
-    **dict.fromkeys(("model", "config", "cancellation", "dates", "encodable", "text_lines"), 0),
+    **dict.fromkeys(
+        ("model", "config", "cancellation", "child_process", "dates", "encodable", "text_lines"), 0
+    ),
     **dict.fromkeys(("ports", "filetypes", "rendering", "mounts"), 1),
     **dict.fromkeys(("store", "analysis", "chunking"), 2),
     **dict.fromkeys(("sources", "parsing", "embedding", "indexing", "search"), 3),

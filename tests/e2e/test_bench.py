@@ -201,6 +201,7 @@ def test_the_embed_benchmark_needs_the_model(tmp_path: Path) -> None:
 
 
 @pytest.mark.data
+@pytest.mark.usefixtures("data")
 def test_the_models_benchmark_refuses_what_it_does_not_know() -> None:
     for arguments, told in (
         (("models", "--model", "maxilm"), "maxilm"),
