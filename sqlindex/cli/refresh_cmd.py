@@ -197,7 +197,7 @@ def _rounded(seconds: float | None) -> float | None:
 
 
 def _cost(changes: Changes) -> str:
-    """`, about 1,200,000 tokens, about 4:10 here`: what embedding would take, as far as it is known."""
+    """`, about 1,200,000 tokens, about 4 min on this machine`: what embedding takes, as far as it is known."""
     estimate = changes.estimate
     if estimate is None or not changes.embedding_inputs:
         return ""
